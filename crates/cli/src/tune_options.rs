@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_emulated_link::start_network;
 use bytegauge_model::socket_changes::{AS_IT_IS, parse, parse_sysctl};
+use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::{
-    ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, Spec, SysctlChange, Workload,
-    factor,
+    ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, SocketsSeen, Spec, SysctlChange,
+    Transport, Workload, factor,
 };
-use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, PlanSpec, resolve};
+use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, Plan, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::interface::network_option;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
-use bytegauge_tune::{Kernel, proposed, watch, without_meaning};
+use bytegauge_traffic::task::default_level;
+use bytegauge_tune::{Kernel, Watched, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, INTERRUPTED};
@@ -29,6 +31,15 @@ const SET_USER_ID: u32 = 0o4000;
 /// From this time on, nanoseconds, a note states how long the first result takes.
 const LONG_NS: u64 = 180_000_000_000;
 
+/// The least and the largest number of changes that are tried where the watched run proposes them: more than the least if the time
+/// of the session has room for them.
+const CHANGES_FEWEST: usize = 8;
+const CHANGES_MAX: usize = 16;
+
+/// The note of a dry run in which the user names no change.
+const DRY_RUN: &str = "note: a first run, which is only watched, decides what is tried. This is the plan for TCP connections; calls \
+                       by which the program sets an option itself are left out in turn, too";
+
 /// Watches the program once, then measures it with each change and as it is.
 pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut task = tune::task_of(matches, None, None)?;
@@ -36,75 +47,75 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         words.map_or(Ok(()), |words| tune::must_be_there(words))?;
         words.map_or(Ok(()), |words| must_be_changeable(words))?;
     }
-    let default_on = if task.server.is_some() { ChangedProgram::Server } else { ChangedProgram::Client };
+    let sysctls = sysctls(matches, "sysctl")?;
+    let mut tried: Vec<Vec<ProgramChange>> = options(matches, "option")?.into_iter().chain(sysctls.clone()).collect();
     let given_on = args::parsed::<ChangedProgram>(matches, "on")?;
-    let on = given_on.unwrap_or(default_on);
+    let on = given_on.unwrap_or(match task.server {
+        None => ChangedProgram::Client,
+        Some(_) if tried.is_empty() => ChangedProgram::Both,
+        Some(_) => ChangedProgram::Server,
+    });
     if on != ChangedProgram::Client && task.server.is_none() {
         return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
     }
-    let sysctls = sysctls(matches, "sysctl")?;
-    let named: Vec<Vec<ProgramChange>> = options(matches, "option")?.into_iter().chain(sysctls.clone()).collect();
-    let (run, catalog) = planned_run(spec.clone(), &task, matches)?;
+    let (plan, catalog) = planned_run(spec.clone(), &task, matches)?;
     measure::check_output(matches)?;
+    let is_dry = matches.get_flag("dry-run");
     let mut run_ns = 0;
     let mut changes = SocketChanges { on, sysctls: present(&sysctls, "sysctl")?, ..SocketChanges::default() };
-    let values = if matches.get_flag("dry-run") {
-        // A dry run does not start the program.
-        if named.is_empty() {
-            return Err(Failure::usage(
-                "a first run of the program decides what to try, and --dry-run starts none: name what to try, such as --option \
-                 nodelay=on",
-            ));
-        }
-        named
-    } else {
+    if !is_dry {
         measure::remove_leftovers(matches.get_flag("quiet"));
         let stop = interrupt::stop_on_signals()?;
-        let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
-        let mut settings = changes.clone();
-        sysctls.into_iter().flatten().for_each(|change| drop(settings.add(vec![change])));
-        let watched = watch(&task, &settings, given_on, &run, (&own, start_network), &stop);
+        let watched = first_run(&task, &changes, (given_on, &sysctls), &plan, &stop);
         if stop.load(Ordering::Relaxed) {
             terminal::note("interrupted in the first run of the program: nothing was measured");
             return Ok(INTERRUPTED);
         }
-        let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
-        let alone = " (it runs in a network of its own, which reaches no other host)";
-        let watched = watched.map_err(|error| unwatched(&(error + if is_alone { alone } else { "" })))?;
-        let needs_sockets = named.is_empty() || named.iter().flatten().any(|change| change.option().is_some());
-        if needs_sockets && watched.seen.opened.is_empty() {
-            let why = watched.seen.why_unchanged();
-            return Err(Failure::failed(format!("no socket of the program can be changed: {why}")));
+        let watched = watched?;
+        run_ns = watched.whole_ns;
+        if given_on.is_none() && !tried.is_empty() && watched.only_the_client_waits() {
+            (changes.on, changes.watched) = (ChangedProgram::Client, watched.client);
+        } else {
+            changes.watched = Some(watched.seen);
+            changes.watched_client = watched.client.filter(|_| on == ChangedProgram::Both);
         }
-        let mut tried = named;
-        if tried.is_empty() {
-            let (list, not_tried) = proposed(&watched.seen, &kernel());
-            tried.push(list.into_iter().map(ProgramChange::from).collect());
-            changes.not_tried = not_tried;
-            changes.are_proposed = true;
+        let needs_sockets = tried.is_empty() || tried.iter().flatten().any(|change| change.option().is_some());
+        if needs_sockets && changes.seen().all(|(_, seen)| seen.opened.is_empty()) {
+            let all = changes.seen().fold(SocketsSeen::default(), |all, (_, seen)| all.plus(seen.clone()));
+            return Err(Failure::failed(format!("no socket of the program can be changed: {}", all.why_unchanged())));
         }
-        let mut meaning =
-            |change: &ProgramChange| match change.option().and_then(|change| without_meaning(change, &watched.seen)) {
-                Some(why) => {
-                    changes.not_tried.push(why);
-                    false
-                }
-                None => true,
-            };
-        tried.iter_mut().for_each(|list| list.retain(&mut meaning));
+    } else if tried.is_empty() {
+        // A dry run starts nothing: the sockets are not known.
+        let opened = [(OpenedSocket { transport: Transport::Tcp, call: Opening::Connect }, 1)].into();
+        let seen = SocketsSeen { opened, ..SocketsSeen::default() };
+        changes.watched_client = (on == ChangedProgram::Both).then(|| seen.clone());
+        changes.watched = Some(seen);
+        terminal::note(print::fitted([DRY_RUN], print::COLUMNS).trim_end());
+    }
+    if tried.is_empty() {
+        let fits = |changes: &usize| run_ns.saturating_mul(first_runs(*changes, true)) <= plan.budget_ns;
+        let most = (CHANGES_FEWEST..=CHANGES_MAX).rev().find(fits).unwrap_or(CHANGES_FEWEST);
+        let (list, not_tried) = proposed(&changes, &kernel(), most);
+        tried.push(list.into_iter().map(ProgramChange::from).collect());
+        (changes.not_tried, changes.are_proposed) = (not_tried, true);
+    }
+    if !is_dry {
+        let reasons = |change: &ProgramChange| {
+            let change = change.option()?;
+            without_meaning(change, &changes.seen_of(change), default_level(change.row()))
+        };
+        let without: Vec<String> = tried.iter().flatten().filter_map(reasons).collect();
+        tried.iter_mut().for_each(|list| list.retain(|change| reasons(change).is_none()));
         tried.retain(|list| !list.is_empty());
+        changes.not_tried.extend(without);
         if tried.iter().flatten().any(|change| change.option().is_some()) {
             changes.filter_ns = seccomp::cost_ns().ok();
         }
-        run_ns = watched.whole_ns;
-        changes.on = watched.on;
-        changes.watched = Some(watched.seen);
-        tried
-    };
+    }
     let sets = if matches.get_flag("crossed") {
-        crossed(&values)
+        crossed(&tried)
     } else {
-        values.concat().into_iter().map(|one| vec![one]).collect()
+        tried.concat().into_iter().map(|one| vec![one]).collect()
     };
     if sets.is_empty() {
         let why = changes.not_tried.join("; ");
@@ -123,14 +134,39 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     measure::measure_values(spec, matches, names.join(","), Some(catalog))
 }
 
-/// The note about a session that needs minutes before its first result, by the time of the watched run.
-fn long_session(run_ns: u64, changes: usize, are_proposed: bool) -> Option<String> {
+/// The watched run: of both programs where the user names none.
+fn first_run(
+    task: &ProgramTask,
+    changes: &SocketChanges,
+    (on, sysctls): (Option<ChangedProgram>, &[Vec<ProgramChange>]),
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Watched, Failure> {
+    let own = measure::own_program()?;
+    let both = if task.server.is_some() { ChangedProgram::Both } else { ChangedProgram::Client };
+    let mut settings = SocketChanges { on: on.unwrap_or(both), ..changes.clone() };
+    sysctls.iter().flatten().for_each(|change| drop(settings.add(vec![change.clone()])));
+    let run = plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone());
+    let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
+    let alone = if is_alone { " (it runs in a network of its own, which reaches no other host)" } else { "" };
+    watch(task, &settings, &run, plan.ready_ns(u64::MAX), (&own, start_network), stop).map_err(|error| {
+        Failure::failed(format!("the first run of the program, which is only watched, failed: {error}{alone}"))
+    })
+}
+
+/// The runs until a first result.
+fn first_runs(changes: usize, are_proposed: bool) -> u64 {
     let Design { blocks_min, screen_blocks, .. } = Design::of(Workload::Check);
     // As it is, each change or the finalists of a screening, and the control.
-    let runs = match are_proposed {
+    match are_proposed {
         true => screen_blocks * (changes as u64 + 1) + blocks_min * (FINALISTS_MIN as u64 + 2),
         false => blocks_min * (changes as u64 + 2),
-    };
+    }
+}
+
+/// The note about a session that needs minutes before its first result, by the time of the watched run.
+fn long_session(run_ns: u64, changes: usize, are_proposed: bool) -> Option<String> {
+    let runs = first_runs(changes, are_proposed);
     let least_ns = run_ns.saturating_mul(runs);
     (least_ns > LONG_NS).then(|| {
         format!(
@@ -200,9 +236,8 @@ pub fn present(changes: &[Vec<ProgramChange>], flag: &str) -> Result<BTreeMap<St
     changes.iter().flatten().filter_map(ProgramChange::sysctl).map(read).collect()
 }
 
-/// The levels of a run of the program as it is, as the session will plan it, and what this machine can do: wrong flags are reported
-/// before the program runs.
-fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<(Spec, Catalog), Failure> {
+/// The plan of the program as it is alone, and what this machine can do: wrong flags are reported before the program runs.
+fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<(Plan, Catalog), Failure> {
     spec.task = Some(ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() });
     let mut given = args::factors(matches, Workload::Check)?;
     given.retain(|(factor, _)| factor.name != "value");
@@ -210,8 +245,7 @@ fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> 
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     let catalog = measure::catalog(&spec);
-    let plan = resolve(&spec, &catalog, 0)?;
-    Ok((plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone()), catalog))
+    Ok((resolve(&spec, &catalog, 0)?, catalog))
 }
 
 /// Every combination of one change of each list.
@@ -233,10 +267,6 @@ fn kernel() -> Kernel {
         congestion: available_congestion().unwrap_or_default(),
         default_congestion: network.congestion_control,
     }
-}
-
-fn unwatched(error: &str) -> Failure {
-    Failure::failed(format!("the first run of the program, which is only watched, failed: {error}"))
 }
 
 #[cfg(test)]

@@ -75,9 +75,17 @@ pub struct OptionChange {
     /// The level to set; without one, the program's own call is removed and the kernel's default stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// The program whose sockets are changed, where the changes of a session are not all on the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<ChangedProgram>,
 }
 
 impl OptionChange {
+    /// Whether sockets that have a level already stay as they are. A buffer would not: setting it turns autotuning off.
+    pub fn is_in_force(&self, present: &Level) -> bool {
+        matches!(present, Level::Switch(_) | Level::Name(_)) && self.level.as_ref() == Some(present)
+    }
+
     /// The row of the option.
     ///
     /// # Panics
@@ -136,6 +144,12 @@ impl ProgramChange {
         }
     }
 
+    /// Whether it changes the same option of the same program, or the same setting of the kernel, as another.
+    pub fn replaces(&self, other: &ProgramChange) -> bool {
+        let on = |change: &ProgramChange| change.option().and_then(|change| change.on);
+        self.name() == other.name() && on(self) == on(other)
+    }
+
     /// The name of what is changed, of which a program has one value: `sndbuf`, `net.ipv4.tcp_rmem`.
     pub fn name(&self) -> &str {
         match self {
@@ -163,6 +177,7 @@ impl fmt::Display for ProgramChange {
 impl fmt::Display for OptionChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.option.replace('_', "-");
+        self.on.map_or(Ok(()), |on| write!(f, "{on}:"))?;
         match &self.level {
             Some(level) => write!(f, "{name}={}", self.row().kind.compact(level)),
             None => write!(f, "{name}={UNSET}"),
@@ -184,9 +199,12 @@ pub struct SocketChanges {
     /// Changes that were not tried, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<String>,
-    /// The sockets of a run before, in which nothing was changed.
+    /// The sockets of a run before, in which nothing was changed: of the server where both programs are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<SocketsSeen>,
+    /// Those of the client, where both programs are changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_client: Option<SocketsSeen>,
     /// Whether they follow from the watched run; otherwise the user named them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub are_proposed: bool,
@@ -226,6 +244,25 @@ impl SocketChanges {
     /// The options of a value.
     pub fn options_of(&self, value: &Level) -> Vec<OptionChange> {
         self.of_value(value).iter().filter_map(ProgramChange::option).cloned().collect()
+    }
+
+    /// Whether a change is one of the server's sockets, or of those of the command.
+    pub fn is_on(&self, change: &OptionChange, server: bool) -> bool {
+        change.on.unwrap_or(self.on).includes(server)
+    }
+
+    /// The sockets of the programs that were watched, each with its name where there are two.
+    pub fn seen(&self) -> impl Iterator<Item = (Option<ChangedProgram>, &SocketsSeen)> {
+        let both = [(ChangedProgram::Server, &self.watched), (ChangedProgram::Client, &self.watched_client)];
+        let name = |on| self.watched_client.is_some().then_some(on);
+        both.into_iter().filter_map(move |(on, seen)| Some((name(on), seen.as_ref()?)))
+    }
+
+    /// The sockets of the programs that have a change.
+    pub fn seen_of(&self, change: &OptionChange) -> SocketsSeen {
+        let is_it = |on: Option<ChangedProgram>| on.is_none() || change.on.is_none() || on == change.on;
+        let all = self.seen().filter(|(on, _)| is_it(*on));
+        all.fold(SocketsSeen::default(), |all, (_, seen)| all.plus(seen.clone()))
     }
 
     /// All options that the session changes.
@@ -274,7 +311,7 @@ pub fn parse(text: &str) -> Result<Vec<OptionChange>, ChangeError> {
             }
         };
         for level in levels {
-            let change = OptionChange { option: factor.clone(), level };
+            let change = OptionChange { option: factor.clone(), level, on: None };
             if changes.contains(&change) {
                 return Err(bad(format!("duplicate value {change} in list")));
             }

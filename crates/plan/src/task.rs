@@ -243,7 +243,7 @@ mod tests {
     fn proposed_changes_are_screened() {
         let changed = |are_proposed: bool, flags: &[(&str, &str)], blocks: Option<u64>| {
             let mut spec = spec(&["./client"], flags);
-            let set = |level| ProgramChange::from(OptionChange { option: "rcvbuf".into(), level });
+            let set = |level| ProgramChange::from(OptionChange { option: "rcvbuf".into(), level, on: None });
             let mut changes = SocketChanges { are_proposed, ..SocketChanges::default() };
             for level in [None, Some(Level::Number(65_536)), Some(Level::Number(131_072))] {
                 changes.add(vec![set(level)]);

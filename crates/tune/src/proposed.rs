@@ -2,10 +2,10 @@
 //!
 //! Pure: the settings of this machine come as an argument.
 
-use bytegauge_model::{Level, OptionChange, SocketsSeen, Transport};
+use std::collections::BTreeSet;
 
-/// The most changes of a session: each takes a run in every block.
-const CHANGES_MAX: usize = 8;
+use bytegauge_model::socket_changes::parse;
+use bytegauge_model::{Level, OptionChange, SocketChanges, SocketsSeen, Transport};
 
 /// A buffer that is large for every path within a machine or a building, bytes.
 const LARGE: u64 = 4 << 20;
@@ -29,16 +29,38 @@ pub struct Kernel {
     pub default_congestion: Option<String>,
 }
 
-/// The changes to try, and those that could matter too and are not tried, each with the reason.
+/// At most this number of changes to try, and those that could matter too and are not tried, each with the reason. Changes that
+/// the waits of a program point to are first, then its own calls; those of its server and of its client alternate.
 #[must_use]
-pub fn proposed(seen: &SocketsSeen, kernel: &Kernel) -> (Vec<OptionChange>, Vec<String>) {
+pub fn proposed(changes: &SocketChanges, kernel: &Kernel, most: usize) -> (Vec<OptionChange>, Vec<String>) {
+    let mut not_tried = BTreeSet::new();
+    let mut all: Vec<((usize, usize), OptionChange)> = Vec::new();
+    for (on, seen) in changes.seen() {
+        let diagnoses = seen.waits.diagnoses().into_iter().filter_map(|one| parse(one.option?).ok());
+        let suspects: Vec<OptionChange> = diagnoses.flatten().collect();
+        for (at, change) in of_program(seen, kernel, &mut not_tried).into_iter().enumerate() {
+            let rank = if suspects.contains(&change) { 0 } else { 1 + usize::from(change.level.is_some()) };
+            all.push(((rank, at), OptionChange { on, ..change }));
+        }
+    }
+    all.sort_by_key(|(rank, _)| *rank);
+    let mut all: Vec<OptionChange> = all.into_iter().map(|(_, change)| change).collect();
+    let left = all.split_off(all.len().min(most));
+    if !left.is_empty() {
+        let names: Vec<String> = left.iter().map(ToString::to_string).collect();
+        not_tried.insert(format!("{}: {most} changes are tried at once", names.join(", ")));
+    }
+    (all, not_tried.into_iter().collect())
+}
+
+/// The changes that can matter to one program.
+fn of_program(seen: &SocketsSeen, kernel: &Kernel, not_tried: &mut BTreeSet<String>) -> Vec<OptionChange> {
     let over = |is_it: fn(&Transport) -> bool| seen.opened.keys().any(|socket| is_it(&socket.transport));
     let (tcp, udp) = (over(Transport::is_tcp), over(Transport::is_udp));
     let mut all: Vec<OptionChange> = Vec::new();
-    let mut not_tried = Vec::new();
     let own = || seen.own.values().filter_map(|own| Some((own.option.as_deref()?, own.value.as_str())));
     let mut add = |option: &str, level: Option<Level>| {
-        let change = OptionChange { option: option.to_owned(), level };
+        let change = OptionChange { option: option.to_owned(), level, on: None };
         if !all.contains(&change) {
             all.push(change);
         }
@@ -62,26 +84,30 @@ pub fn proposed(seen: &SocketsSeen, kernel: &Kernel) -> (Vec<OptionChange>, Vec<
     {
         match max {
             Some(max) if max < LARGE => {
-                not_tried.push(format!("{option} of 4 MiB: {sysctl} is {max}; to try it: sysctl -w {sysctl}={LARGE}"));
+                not_tried
+                    .insert(format!("{option} of 4 MiB: {sysctl} is {max}; to try it: sysctl -w {sysctl}={LARGE}"));
             }
             _ => add(option, Some(Level::Number(LARGE))),
         }
     }
-    let left = all.split_off(all.len().min(CHANGES_MAX));
-    not_tried.extend(left.iter().map(|change| format!("{change}: {CHANGES_MAX} changes are tried at once")));
-    (all, not_tried)
+    all
 }
 
-/// Why a change cannot differ from the program as it is: it removes a call that the program does not make.
+/// Why a change cannot differ from the program as it is: it removes a call that the program does not make, or sets what a new socket
+/// has, which is `default`.
 #[must_use]
-pub fn without_meaning(change: &OptionChange, seen: &SocketsSeen) -> Option<String> {
+pub fn without_meaning(change: &OptionChange, seen: &SocketsSeen, default: Option<Level>) -> Option<String> {
     let sets = seen.own.values().any(|own| own.option.as_ref() == Some(&change.option));
+    let is_so = default.is_some_and(|default| change.is_in_force(&default));
+    let already = if is_so { "it is so already, and " } else { "" };
     let name = change.row().name;
-    (change.level.is_none() && !sets).then(|| format!("{change}: the program does not set {name} itself"))
+    (!sets && (is_so || change.level.is_none()))
+        .then(|| format!("{change}: {already}the program does not set {name} itself"))
 }
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::SocketWaits;
     use bytegauge_model::sockets_seen::OwnOption;
 
     use super::*;
@@ -99,13 +125,18 @@ mod tests {
     }
 
     fn check(seen: &SocketsSeen, rmem_max: u64, expected: &[&str], left: usize) {
+        let changes = SocketChanges { watched: Some(seen.clone()), ..SocketChanges::default() };
+        check_all(&changes, rmem_max, expected, left);
+    }
+
+    fn check_all(changes: &SocketChanges, rmem_max: u64, expected: &[&str], left: usize) {
         let kernel = Kernel {
             rmem_max: Some(rmem_max),
             wmem_max: Some(LARGE),
             congestion: ["cubic", "bbr", "reno", "dctcp"].map(str::to_owned).to_vec(),
             default_congestion: Some("cubic".into()),
         };
-        let (changes, not_tried) = proposed(seen, &kernel);
+        let (changes, not_tried) = proposed(changes, &kernel, 8);
         assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
         assert_eq!(not_tried.len(), left, "{not_tried:?}");
     }
@@ -124,7 +155,7 @@ mod tests {
             LARGE,
             &{
                 let mut all = with(&["rcvbuf=unset", "sndbuf=unset", "nodelay=unset", "nodelay=on"]);
-                all.truncate(CHANGES_MAX);
+                all.truncate(8);
                 all
             },
             1,
@@ -132,10 +163,43 @@ mod tests {
     }
 
     #[test]
+    fn suspects_of_both_programs_come_first() {
+        let waits = SocketWaits { samples: 10, held: 8, ..SocketWaits::default() };
+        let client = SocketsSeen { waits, ..seen("tcp connect", &[("linger", "0")]) };
+        let server = seen("tcp listen", &[("sndbuf", "4096")]);
+        let changes = SocketChanges { watched: Some(server), watched_client: Some(client), ..SocketChanges::default() };
+        let expected = [
+            "client:nodelay=on",
+            "server:sndbuf=unset",
+            "server:nodelay=on",
+            "client:congestion=bbr",
+            "server:congestion=bbr",
+            "client:congestion=reno",
+            "server:congestion=reno",
+            "client:notsent-lowat=128K",
+        ];
+        check_all(&changes, LARGE, &expected, 1);
+    }
+
+    #[test]
     fn removing_a_call_needs_one() {
-        let unset = OptionChange { option: "rcvbuf".into(), level: None };
-        assert_eq!(without_meaning(&unset, &seen("tcp connect", &[("rcvbuf", "1")])), None);
-        let why = without_meaning(&unset, &seen("tcp connect", &[])).unwrap();
+        let unset = OptionChange { option: "rcvbuf".into(), level: None, on: None };
+        assert_eq!(without_meaning(&unset, &seen("tcp connect", &[("rcvbuf", "1")]), None), None);
+        let why = without_meaning(&unset, &seen("tcp connect", &[]), None).unwrap();
         assert_eq!(why, "rcvbuf=unset: the program does not set SO_RCVBUF itself");
+    }
+
+    #[test]
+    fn what_sockets_have_is_not_set() {
+        let check = |text: &str, own: &[(&str, &str)], default: Level, expected: Option<&str>| {
+            let change = &parse(text).unwrap()[0];
+            assert_eq!(without_meaning(change, &seen("tcp connect", own), Some(default)).as_deref(), expected);
+        };
+        let off = || Level::Switch(false);
+        let why = "nodelay=off: it is so already, and the program does not set TCP_NODELAY itself";
+        check("nodelay=off", &[], off(), Some(why));
+        check("nodelay=on", &[], off(), None);
+        check("nodelay=off", &[("nodelay", "1")], off(), None);
+        check("sndbuf=64K", &[], Level::Number(65_536), None);
     }
 }

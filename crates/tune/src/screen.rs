@@ -8,7 +8,7 @@ use bytegauge_model::option::Switching;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
+use bytegauge_model::{CellKind, ChangedProgram, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;
 use bytegauge_report::document::NextStep;
 use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
@@ -66,11 +66,16 @@ impl Screen<'_> {
             out.extend(self.section("Service", &format!("{service}: {connections} at the start")));
             out.push(String::new());
         }
-        if let Some(seen) = &self.task.watched {
-            out.extend(self.section("Program", &sentence(seen)));
+        for (on, seen) in self.task.seen() {
+            let name = match on {
+                None => "Program",
+                Some(ChangedProgram::Client) => "Client",
+                Some(_) => "Server",
+            };
+            out.extend(self.section(name, &sentence(seen)));
             seen.waits.diagnoses().iter().for_each(|one| out.extend(self.section("Waits", &one.text)));
-            out.push(String::new());
         }
+        out.extend(self.task.watched.iter().map(|_| String::new()));
         let tests = self.view.tests.iter().map(Some);
         let tests: Vec<Option<&Test>> = if tests.len() > 1 { tests.collect() } else { vec![None] };
         for test in tests {
@@ -110,11 +115,7 @@ impl Screen<'_> {
                 self.section("Next", "make the change, then run the same command: what helps on top of it?")
             }
             None if !is_open && !is_left => {
-                let other_end = if self.changes.on == "server" { "--on client changes the other end, " } else { "" };
-                self.section(
-                    "Next",
-                    &format!("nothing is left to decide; {other_end}--option and --sysctl name other changes"),
-                )
+                self.section("Next", "nothing is left to decide; --option and --sysctl name other changes")
             }
             None => Vec::new(),
         }
@@ -158,17 +159,21 @@ impl Screen<'_> {
         }
     }
 
-    /// The cost of a run with a value, or its rate.
-    fn cost(&self, value: &str) -> String {
+    /// The median rate of a value: runs in a second where less time is better.
+    fn per_second(&self, value: &str) -> Option<f64> {
         let is_it = |name: Option<&str>| name == Some(value);
         let is_shown = |cell: &&CellView| self.test.is_none_or(|test| test.id == cell.group);
         let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(is_shown);
         let cell = cells.find(|cell| is_it(cell.level("value").name()));
-        let median = cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0);
-        match (median, self.counted()) {
+        cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0)
+    }
+
+    /// A rate, or the cost of a run that follows from it.
+    fn cost(&self, per_second: Option<f64>) -> String {
+        match (per_second, self.counted()) {
             (None, _) | (_, Counted::Events) => String::new(),
             (Some(per_second), Counted::Bytes) => rate("B/s", per_second),
-            (median, Counted::Printed) => number(median),
+            (per_second, Counted::Printed) => number(per_second),
             (Some(per_second), Counted::Runs | Counted::CpuTime) if per_second > 1.0 => {
                 format!("{} ms", number(Some(1e3 / per_second)))
             }
@@ -177,7 +182,8 @@ impl Screen<'_> {
     }
 
     fn table(&self) -> Vec<String> {
-        let now = self.cost(AS_IT_IS);
+        let per_second = self.per_second(AS_IT_IS);
+        let now = self.cost(per_second);
         let unit = match self.metric() {
             Some(Metric::Command(..)) => "as printed",
             _ if self.task.service.is_some() => "per GiB",
@@ -191,12 +197,10 @@ impl Screen<'_> {
         let mut rows = vec![[String::new(), head, "change in pairs (95 %)".to_owned()]];
         rows.push([self.label(AS_IT_IS), now, String::new()]);
         for change in self.changes() {
-            let cost = self.cost(&change.value);
             if change.effect == ChangeEffect::NotMeasured {
-                if change.dropped {
-                    rows.push([self.label(&change.value), String::new(), "dropped after the first runs".to_owned()]);
-                } else if !cost.is_empty() {
-                    rows.push([self.label(&change.value), cost, "no interval yet".to_owned()]);
+                let own = self.cost(self.per_second(&change.value));
+                if !change.dropped && !own.is_empty() {
+                    rows.push([self.label(&change.value), own, "no interval yet".to_owned()]);
                 }
                 continue;
             }
@@ -205,6 +209,8 @@ impl Screen<'_> {
             let [share, lower, upper] = self.shown(change);
             let scale = ShareScale::of([share, lower, upper]);
             let shown = format!("{} ({}){open}{mark}", scale.signed(share), scale.signed_interval(lower, upper));
+            // Times that follow from the change: medians of all runs may differ from it in their direction.
+            let cost = self.cost(per_second.map(|now| now / (1.0 + ends(change)[0])));
             rows.push([self.label(&change.value), cost, shown]);
         }
         let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -219,7 +225,7 @@ impl Screen<'_> {
         // Another value of the same option replaces the best one, and is only in the table.
         let options = |change: &ChangeView| self.task.named(&change.value).iter();
         let is_apart = |change: &&ChangeView| {
-            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.name() != one.name())))
+            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| !of.replaces(one))))
         };
         out.extend(
             self.with(ChangeEffect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))),
@@ -238,10 +244,10 @@ impl Screen<'_> {
         }
         let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for change in self.with(ChangeEffect::NotMeasured) {
-            let name = match self.cost(&change.value).is_empty() {
-                _ if change.dropped => continue,
-                true => "Skipped",
-                false => "No result",
+            let name = match self.per_second(&change.value) {
+                _ if change.dropped => "Dropped",
+                None => "Skipped",
+                Some(_) => "No result",
             };
             let why = change.reason.as_deref().unwrap_or("no run of it was complete");
             by_reason.entry((name, why)).or_default().push(self.label(&change.value));
@@ -326,7 +332,7 @@ impl Screen<'_> {
     /// What the options that help do on a network, where the program was measured within this machine.
     fn beyond_loopback(&self) -> Vec<String> {
         let has_link = self.view.groups.iter().any(|group| group.factors.emulated_link().is_some());
-        if has_link || !self.task.watched.as_ref().is_some_and(|seen| seen.waits.over_loopback) {
+        if has_link || !self.task.seen().any(|(_, seen)| seen.waits.over_loopback) {
             return Vec::new();
         }
         let helping = self.with(ChangeEffect::Better).flat_map(|change| self.task.named(&change.value));
@@ -376,7 +382,9 @@ mod tests {
 
     fn change(value: &str, ends: Option<[f64; 3]>) -> ChangeView {
         let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
-        let reason = ends.is_none().then(|| "2 usable blocks; at least 6 are needed".to_owned());
+        let dropped = value == DROPPED;
+        let why = if dropped { "not among the best" } else { "2 usable blocks; at least 6 are needed" };
+        let reason = ends.is_none().then(|| why.to_owned());
         ChangeView {
             value: value.into(),
             cell: CellId(value.into()),
@@ -387,7 +395,7 @@ mod tests {
             is_best: false,
             reason,
             left_for: None,
-            dropped: value == DROPPED,
+            dropped,
             growth: None,
         }
     }
@@ -415,7 +423,7 @@ mod tests {
         let option = |value: &str| {
             let (name, level) = value.split_once('=').expect("an option");
             let level = (level != "unset").then(|| level.parse::<u64>().map_or(level.into(), Into::into));
-            vec![ProgramChange::Option(OptionChange { option: name.into(), level })]
+            vec![ProgramChange::Option(OptionChange { option: name.into(), level, on: None })]
         };
         let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
         let waits = SocketWaits { over_loopback: true, ..SocketWaits::default() };
@@ -512,7 +520,7 @@ mod tests {
     fn a_dropped_change_is_neither_open_nor_judged() {
         let text =
             shown(&[("nodelay=on", Some([0.0, -0.01, 0.01])), (DROPPED, None)], step("bytegauge tune -- ./program"));
-        assert!(text.contains("sndbuf 1 MiB") && text.contains("dropped after the first runs"), "{text}");
+        assert!(text.contains("\nDropped    sndbuf 1 MiB: not among the best\n"), "{text}");
         assert!(text.contains("no change is shown to help") && !text.contains("that was tried"), "{text}");
         assert!(text.contains("nothing is left to decide") && !text.contains("usable block"), "{text}");
     }

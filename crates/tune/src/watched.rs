@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
-use bytegauge_model::{
-    ChangedProgram, EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport,
-};
+use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport};
 use bytegauge_report::words::phrase::join;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
@@ -15,12 +13,20 @@ use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
 /// What a watched run showed.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// The sockets of the program that is to be changed.
+    /// The sockets of the program: of its server, where both were watched.
     pub seen: SocketsSeen,
-    /// The program.
-    pub on: ChangedProgram,
+    /// Those of the client, where both were watched.
+    pub client: Option<SocketsSeen>,
     /// Time of the run with the start and end of its programs, nanoseconds.
     pub whole_ns: u64,
+}
+
+impl Watched {
+    /// Whether the client waits for what an option of its own may change, and its server does not.
+    pub fn only_the_client_waits(&self) -> bool {
+        let waits = |seen: &SocketsSeen| seen.waits.diagnoses().iter().any(|one| one.option.is_some());
+        self.client.as_ref().is_some_and(waits) && !waits(&self.seen)
+    }
 }
 
 /// How often `stop` is checked.
@@ -30,24 +36,23 @@ const LOOK: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(30);
 
 /// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
-/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings. Without `on`
-/// it is the client that is to be changed where only it waits, else the program of `changes`.
+/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings.
+/// `ready_ns` is how long the server may take until it is ready.
 ///
 /// # Errors
 /// The reason if it cannot be run, or fails.
 pub fn watch(
     task: &ProgramTask,
     changes: &SocketChanges,
-    on: Option<ChangedProgram>,
     spec: &Spec,
+    ready_ns: u64,
     (own, start_network): (&Path, StartNetwork),
     stop: &AtomicBool,
 ) -> Result<Watched, String> {
     let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
     pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
     let watching = |value: Level| {
-        let on = on.unwrap_or(if task.server.is_some() { ChangedProgram::Both } else { ChangedProgram::Client });
-        let changes = SocketChanges { watches: true, on, ..changes.clone() };
+        let changes = SocketChanges { watches: true, ..changes.clone() };
         let mut spec = spec.clone();
         spec.set("value", value);
         Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
@@ -57,23 +62,13 @@ pub fn watch(
         networks(&watching(Level::Name(value.clone())))?;
     }
     let setup = watching(Level::Absent);
-    let setup = Setup { networks: networks(&setup)?, ..setup };
+    let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
+    let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
     let began = Instant::now();
     let report = at_an_end(pool, setup, stop).map_err(|error| error.to_string())??;
     let whole_ns = began.elapsed().as_nanos() as u64;
-    let [seen, of_command] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
-    let seen = seen.map(|seen| *seen).unwrap_or_default();
-    let (on, seen) = match (on, of_command) {
-        (None, Some(command)) if waits(&command) && !waits(&seen) => (ChangedProgram::Client, *command),
-        (None, _) => (changes.on, seen),
-        (Some(on), command) => (on, command.into_iter().fold(seen, |seen, command| seen.plus(*command))),
-    };
-    Ok(Watched { seen, on, whole_ns })
-}
-
-/// Whether a program's connections wait for what an option of its own may change.
-fn waits(seen: &SocketsSeen) -> bool {
-    seen.waits.diagnoses().iter().any(|one| one.option.is_some())
+    let [seen, client] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
+    Ok(Watched { seen: seen.map(|seen| *seen).unwrap_or_default(), client: client.map(|seen| *seen), whole_ns })
 }
 
 fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {

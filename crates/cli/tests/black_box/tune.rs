@@ -38,6 +38,29 @@ s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
 print(s.recv(100).decode())
 ";
 
+/// Fixes its small send buffer, and sends each client 1, or 2 without it.
+const FIXED_SERVER: &str = "import socket, sys
+SNDBUF = (socket.SOL_SOCKET, socket.SO_SNDBUF)
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.setsockopt(*SNDBUF, 8192)
+server.bind(('127.0.0.1', int(sys.argv[1])))
+server.listen()
+while True:
+    s = server.accept()[0]
+    s.sendall(b'%d' % (1 + (s.getsockopt(*SNDBUF) > 16384)))
+    s.close()
+";
+
+/// Fixes its small receive buffer, and prints what the server sends, or three times that without it.
+const FIXED_CLIENT: &str = "import socket, sys
+RCVBUF = (socket.SOL_SOCKET, socket.SO_RCVBUF)
+s = socket.socket()
+s.setsockopt(*RCVBUF, 8192)
+s.connect(('127.0.0.1', int(sys.argv[1])))
+print('rate', int(s.recv(100)) * (1 + 2 * (s.getsockopt(*RCVBUF) > 16384)))
+";
+
 /// Makes five calls that slow a program, and prints a rate that is a multiple of 2, 3, 5 or 7 without the one or the other.
 const FAULTS: &str = "import socket, sys
 SOL, TCP = socket.SOL_SOCKET, socket.IPPROTO_TCP
@@ -98,7 +121,7 @@ fn a_harmful_call_is_found_and_named() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let client = bench.write("client.py", CLIENT);
-    let flags = ["--option", "rcvbuf=unset", "--option", "nodelay=on,unset", "--option", "congestion=nosuch"];
+    let flags = ["--option", "rcvbuf=unset", "--option", "nodelay=on,off", "--option", "congestion=nosuch"];
     let ran = tune(&bench, &flags, &[&python, "-S", &client]).exits(0).prints(&[
         "sets SO_RCVBUF = 8192",
         "without its SO_RCVBUF",
@@ -107,7 +130,7 @@ fn a_harmful_call_is_found_and_named() {
         "No effect  nodelay on",
         "Skipped",
         "net.ipv4.tcp_available_congestion_control",
-        "the program does not set TCP_NODELAY itself",
+        "nodelay=off: it is so already, and the program does not set TCP_NODELAY itself",
         "the filter adds ",
     ]);
     assert!(!ran.stdout.contains("--values"), "{ran}");
@@ -200,6 +223,26 @@ fn what_to_try_follows_from_the_first_run() {
         "nodelay on",
         "notsent-lowat 128 KiB",
     ]);
+}
+
+#[test]
+fn faults_of_both_programs_are_found() {
+    let Some(python) = python("the programs are written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let (server, client) = (bench.write("server.py", FIXED_SERVER), bench.write("client.py", FIXED_CLIENT));
+    let port = free_address().port().to_string();
+    let (start, ready) = (format!("exec {python} -S {server} {port}"), format!("tcp:{port}"));
+    tune(&bench, &["--start", &start, "--ready", &ready], &[&python, "-S", &client, &port]).exits(0).prints(&[
+        "Server     listens on 1 TCP socket; sets ",
+        "Client     opens 1 TCP connection; sets SO_RCVBUF = 8192 itself",
+        "client: without its SO_RCVBUF",
+        "server: without its SO_SNDBUF",
+        "in the client, remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): 3× as fast",
+        "in the server, remove setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 8192): 2× as fast",
+    ]);
+    let document = bench.run("report --format json").exits(0).json();
+    assert_eq!(document["check"]["changes"]["on"], "both");
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -309,8 +352,9 @@ fn a_program_that_cannot_be_changed_is_reported() {
     wrong(&["--option", "nodelai=on"], "did you mean `nodelay`?");
     wrong(&["--option", "nodelay"], "write NAME=VALUES");
     wrong(&["--option", "nodelay=on", "--on", "server"], "--on server needs a server");
-    wrong(&["--dry-run"], "--dry-run starts none");
-    tune(&bench, &["--dry-run", "--option", "nodelay=on"], &["true"]).exits(0).prints(&["nodelay=on"]);
+    tune(&bench, &["--dry-run"], &["touch", "ran"]).exits(0).prints(&["as-it-is nodelay=on"]);
+    tune(&bench, &["--dry-run", "--option", "nodelay=on"], &["touch", "ran"]).exits(0).prints(&["nodelay=on"]);
+    assert!(!bench.path("ran").exists());
 }
 
 #[test]

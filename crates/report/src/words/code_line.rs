@@ -5,22 +5,24 @@ use bytegauge_model::{Level, OptionChange, ProgramChange, SocketChanges, Sockets
 
 /// The lines of all changes of a value.
 pub fn lines(task: &SocketChanges, value: &str) -> Vec<String> {
-    task.named(value).iter().map(|change| line(change, task.watched.as_ref())).collect()
+    task.named(value).iter().map(|change| line(change, task)).collect()
 }
 
 /// A change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
-fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
+fn line(change: &ProgramChange, task: &SocketChanges) -> String {
     match change {
-        ProgramChange::Option(change) => line_of_option(change, seen),
+        ProgramChange::Option(change) => {
+            let on = change.on.map_or_else(String::new, |on| format!("in the {on}, "));
+            on + &line_of_option(change, &task.seen_of(change))
+        }
         ProgramChange::Sysctl(change) => format!("sysctl -w {}='{}'", change.sysctl, change.value),
     }
 }
 
-fn line_of_option(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
+fn line_of_option(change: &OptionChange, seen: &SocketsSeen) -> String {
     let row = change.row();
     let call = KernelCall(variant(change, seen));
-    let own = seen.into_iter().flat_map(|seen| seen.own.values());
-    let own = own.filter(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str()).next();
+    let own = seen.own.values().find(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str());
     match (&change.level, own) {
         (None, own) => format!("remove {}", call.with(own.unwrap_or("…"))),
         (Some(level), Some(own)) => format!("replace {} by {}", call.with(own), call.with(&call.value(change, level))),
@@ -29,9 +31,9 @@ fn line_of_option(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
 }
 
 /// The option of the kernel that was set on the program's sockets: the row's own, unless they all have a variant.
-fn variant(change: &OptionChange, seen: Option<&SocketsSeen>) -> Variant {
+fn variant(change: &OptionChange, seen: &SocketsSeen) -> Variant {
     let row = change.row();
-    let sockets = seen.into_iter().flat_map(|seen| seen.opened.keys()).filter(|socket| (row.fits)(&socket.transport));
+    let sockets = seen.opened.keys().filter(|socket| (row.fits)(&socket.transport));
     let mut variants = sockets.map(|socket| (row.variant)(socket.setter(), &socket.transport));
     let first = variants.next().flatten();
     let common = first.filter(|_| variants.all(|other| other == first));
@@ -77,8 +79,7 @@ mod tests {
     fn lines_name_the_call() {
         let own = OwnOption { option: Some("rcvbuf".into()), value: "65536".into(), calls: 1 };
         let seen = SocketsSeen { own: [("SO_RCVBUF".into(), own)].into(), ..SocketsSeen::default() };
-        let check =
-            |text: &str, expected: &str| assert_eq!(line_of_option(&parse(text).unwrap()[0], Some(&seen)), expected);
+        let check = |text: &str, expected: &str| assert_eq!(line_of_option(&parse(text).unwrap()[0], &seen), expected);
         check("rcvbuf=unset", "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)");
         check(
             "rcvbuf=4M",
@@ -95,7 +96,7 @@ mod tests {
         let check = |opened: &[&str], text: &str, expected: &str| {
             let opened = opened.iter().map(|kind| ((*kind).to_owned().try_into().unwrap(), 1)).collect();
             let seen = SocketsSeen { opened, ..SocketsSeen::default() };
-            let line = line_of_option(&parse(text).unwrap()[0], Some(&seen));
+            let line = line_of_option(&parse(text).unwrap()[0], &seen);
             assert!(line.contains(expected), "{:?} {line}", seen.opened);
         };
         check(&["tcp connect"], "tos=184", "IPPROTO_IP, IP_TOS, 184");

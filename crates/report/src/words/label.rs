@@ -55,12 +55,15 @@ pub fn change_label(changes: &SocketChanges, value: &str) -> String {
     if value == AS_IT_IS {
         return "as it is".to_owned();
     }
-    let each = changes.named(value).iter().map(|change| match change {
-        ProgramChange::Option(OptionChange { option, level: Some(set) }) => {
-            format!("{} {}", option.replace('_', "-"), phrase::level(option, set))
+    let each = changes.named(value).iter().map(|change| {
+        let on = change.option().and_then(|change| change.on).map_or_else(String::new, |on| format!("{on}: "));
+        match change {
+            ProgramChange::Option(OptionChange { option, level: Some(set), .. }) => {
+                format!("{on}{} {}", option.replace('_', "-"), phrase::level(option, set))
+            }
+            ProgramChange::Option(change) => format!("{on}without its {}", change.row().name),
+            ProgramChange::Sysctl(change) => format!("{} = {}", change.sysctl, change.value),
         }
-        ProgramChange::Option(change) => format!("without its {}", change.row().name),
-        ProgramChange::Sysctl(change) => format!("{} = {}", change.sysctl, change.value),
     });
     let all: Vec<String> = each.collect();
     if all.is_empty() { value.to_owned() } else { all.join(", ") }

@@ -5,6 +5,8 @@
 //! settles, and accepted TCP connections inherit from their listening socket. The program's own setsockopt(2) of a changed
 //! option succeeds and does nothing.
 
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +16,7 @@ use std::{io, thread};
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
-use bytegauge_model::{OptionChange, SocketsSeen, Transport};
+use bytegauge_model::{Level, OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::descendants;
 use bytegauge_sys::option::KernelOption;
 use bytegauge_sys::process_descriptor::socket_kind;
@@ -43,8 +45,8 @@ pub(super) struct FilteredSockets {
 
 impl FilteredSockets {
     /// With these changes; `watches` reports the options that the program sets itself.
-    pub(super) fn new(changes: &[OptionChange], watches: bool) -> FilteredSockets {
-        FilteredSockets { changes: changes.to_vec(), watches, seen: Arc::default() }
+    pub(super) fn new(changes: Vec<OptionChange>, watches: bool) -> FilteredSockets {
+        FilteredSockets { changes, watches, seen: Arc::default() }
     }
 
     /// Lets the program that `command` will start run under the filter.
@@ -100,6 +102,12 @@ impl FilteredSockets {
         let unchanged = || format!("the options reached no socket of the program: {}", seen.why_unchanged());
         Err(EndError::Missing(seen.not_inherited.clone().unwrap_or_else(unchanged)))
     }
+}
+
+/// The level of an option that a new TCP socket has; `None` if the kernel does not report it.
+pub fn default_level(row: &OptionRow) -> Option<Level> {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    options::present(socket.as_fd(), row, &Transport::Tcp).filter(|_| !row.changes)
 }
 
 /// Samples what the connections of a program and its descendants wait for, until all have ended.

@@ -31,6 +31,7 @@ use crate::EndError;
 use crate::end::ProgramNetworks;
 use crate::setup::Setup;
 use filtered_sockets::FilteredSockets;
+pub use filtered_sockets::default_level;
 use output::{AskedNumber, number};
 use program::{NamespaceCounts, Program, ProgramEvent, StartedIn, Waited, attend};
 
@@ -105,11 +106,13 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let changes = task.changes.as_ref();
     let filter = |server: bool| {
         // Settings of the kernel alone need no filter, which costs time.
-        let is_changed = |changes: &&SocketChanges| {
-            changes.on.includes(server) && (changes.watches || changes.options().next().is_some())
+        let is_filtered = |changes: &&SocketChanges| {
+            let is_changed = changes.options().any(|change| changes.is_on(change, server));
+            is_changed || changes.watches && changes.on.includes(server)
         };
-        let changes = changes.filter(is_changed)?;
-        Some(FilteredSockets::new(&changes.options_of(value), changes.watches))
+        let changes = changes.filter(is_filtered)?;
+        let options = changes.options_of(value).into_iter().filter(|change| changes.is_on(change, server)).collect();
+        Some(FilteredSockets::new(options, changes.watches))
     };
     let host = setup.networks.as_ref().map_or(LOOPBACK, ProgramNetworks::server);
     let run = ProgramRun {
