@@ -1,6 +1,6 @@
 //! `tune --pid`: options are switched on the sockets of a program that runs already.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::thread;
@@ -43,9 +43,10 @@ const LISTED_MAX: usize = 20;
 
 /// Switches options of a running program, and measures it with each of them and as it is.
 pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Failure> {
-    let changes = changes(matches)?;
+    let mut changes = changes(matches)?;
     // Wrong flags are reported before the program is looked at.
     design_flags::apply(&mut spec.clone(), matches)?;
+    let metric = metric(matches)?;
     measure::check_output(matches)?;
     let mut service = service(pid, matches)?;
     let rows: Vec<&OptionRow> = changes.iter().flatten().map(OptionChange::row).collect();
@@ -55,6 +56,17 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         return Err(found.nothing_to_change(&service));
     }
     let connections = found.connections;
+    let is_so = |change: &OptionChange| {
+        let levels = found.levels.get(change.row().factor);
+        levels.is_some_and(|levels| levels.iter().all(|level| change.is_in_force(level)))
+    };
+    changes.retain(|set| !set.iter().all(is_so));
+    if changes.is_empty() {
+        let (all, listed) = (counted(connections, "connection"), found.listed.join("\n"));
+        return Err(Failure::usage(format!(
+            "--option names what {all} of {service} have already: name another value\n{listed}"
+        )));
+    }
     if connections > CONNECTIONS_MAX && !matches.get_flag("yes") {
         let ms = connections * SWITCH_US / 1000;
         return Err(Failure::usage(format!(
@@ -76,7 +88,7 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         by_value: Default::default(),
         prepare: None,
         server: None,
-        metric: metric(matches)?,
+        metric,
         changes: Some(task),
         default: Some(Level::Name(AS_IT_IS.into())),
         advice: None,
@@ -176,6 +188,8 @@ struct Found {
     connections: usize,
     is_listening: bool,
     listed: Vec<String>,
+    /// The present levels of each option.
+    levels: BTreeMap<&'static str, BTreeSet<Level>>,
     /// Ports of all its sockets of TCP, where none was found.
     ports: BTreeSet<u16>,
 }
@@ -201,11 +215,15 @@ fn found(service: &RunningService, rows: &[&OptionRow]) -> Result<Found, Failure
             return;
         }
         found.connections += 1;
-        let levels = rows
-            .iter()
-            .filter_map(|row| Some(format!("{} {}", row.factor.replace('_', "-"), row.kind.show(&socket.level(row)?))));
+        let level = |row: &&OptionRow| {
+            let level = socket.level(row)?;
+            let text = format!("{} {}", row.factor.replace('_', "-"), row.kind.show(&level));
+            found.levels.entry(row.factor).or_default().insert(level);
+            Some(text)
+        };
+        let levels: Vec<String> = rows.iter().filter_map(level).collect();
         let peer = socket.peer.map_or_else(String::new, |peer| format!(" to {peer}"));
-        found.listed.push(format!("  {}{peer}: {}", socket.local, levels.collect::<Vec<_>>().join(", ")));
+        found.listed.push(format!("  {}{peer}: {}", socket.local, levels.join(", ")));
     })?;
     let more = found.listed.len().saturating_sub(LISTED_MAX);
     found.listed.truncate(LISTED_MAX);

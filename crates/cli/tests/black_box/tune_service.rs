@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -291,7 +292,7 @@ fn a_service_that_ends_ends_the_session() {
 fn a_program_has_one_session() {
     let Some(service) = Service::new() else { return };
     let session = service.changed();
-    let second = service.bench.run(&service.words("--option nodelay=on --blocks 6")).exits(2);
+    let second = service.bench.run(&service.words("--option nodelay=off --blocks 6")).exits(2);
     assert!(second.stderr.contains("is locked ("), "{second}");
     session.signal("INT");
     session.wait().exits(130);
@@ -354,6 +355,19 @@ fn a_harmful_change_ends_the_session() {
     assert!(ran.stderr.contains("made the program worse in 2 trials in a row"), "{ran}");
 }
 
+/// A user may not see the sockets of another one.
+fn check_another_user(service: &Service) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bytegauge"));
+    command.args(service.words("--option nodelay=off").split(' ')).uid(65_534);
+    let is_possible = command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !is_possible {
+        println!("skipped: this user may not start programs as another one");
+        return;
+    }
+    let ran = service.bench.spawn(command, "tune as another user".into()).wait().exits(2);
+    assert!(ran.stderr.contains("it belongs to another user: run bytegauge as that user, or as root"), "{ran}");
+}
+
 #[test]
 fn what_cannot_be_changed_is_refused() {
     let bench = Bench::new();
@@ -376,5 +390,7 @@ fn what_cannot_be_changed_is_refused() {
         refused(&words("--port 9"), &port);
         refused(&service.words("--metric regex:x --option nodelay=on"), "does not read what a running program prints");
         refused(&words("--peer 192.0.2.1"), "there is no open connection");
+        refused(&service.words("--option nodelay=on"), "--option names what 2 connections of");
+        check_another_user(&service);
     }
 }

@@ -6,6 +6,7 @@
 //! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,9 +58,10 @@ impl ServiceSockets {
     /// Finds the process.
     ///
     /// # Errors
-    /// `NotFound` if it has ended.
+    /// `NotFound` if it has ended, `PermissionDenied` if this user may not see its descriptors.
     pub fn open(service: &RunningService) -> io::Result<ServiceSockets> {
         let process = children::watch(service.pid)?;
+        fs::read_dir(format!("/proc/{}/fd", service.pid))?;
         if start_ticks(service.pid) != Some(service.start_ticks) {
             return Err(io::ErrorKind::NotFound.into());
         }
