@@ -13,7 +13,7 @@ use crate::results::harm::carried_share;
 use crate::results::urgent::PERCENTILES;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::knee::missed;
-use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
+use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind, VersusCost, VersusView};
 use crate::words::code_line;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, time};
@@ -132,15 +132,28 @@ pub fn scale(test: &Test) -> ShareScale {
     ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower))
 }
 
+/// The rate of an option. That of the second of two follows from their difference in pairs, from which medians of all trials may
+/// differ in their direction.
+fn rate(results: &Results, option: &OptionResult) -> Option<f64> {
+    let is_second = |versus: &&VersusView| versus.b.cell == option.id && versus.cost == VersusCost::Time;
+    let in_pairs = results.versus.as_ref().filter(is_second).and_then(|versus| {
+        let first = results.tests.iter().find_map(|test| test.option(&versus.a.cell))?.rate?;
+        // A share of the time of the faster one.
+        let longer = versus.difference.longer?;
+        Some(if longer < 0.0 { first * (1.0 - longer) } else { first / (1.0 + longer) })
+    });
+    in_pairs.or(option.rate)
+}
+
 fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {
     let (divisor, unit) = test.rate_scale(results.tests);
     let shown = move |rate: f64| significant(rate / divisor, 3);
     let is_run = test.unit.starts_with("runs");
     match test.unit {
-        "runs/s" => columns.add("a run", true, |row| Some(time(1e9 / row.option.rate?))),
+        "runs/s" => columns.add("a run", true, |row| Some(time(1e9 / rate(results, row.option)?))),
         // Its inverse, CPU time, has a column.
         "runs/CPU s" => {}
-        _ => columns.add(unit, true, |row| row.option.rate.map(shown)),
+        _ => columns.add(unit, true, |row| rate(results, row.option).map(shown)),
     }
     let any_carried = columns.rows.iter().any(|row| carried_share(row.cell).is_some());
     columns
