@@ -350,7 +350,10 @@ impl LevelKind {
             }
             // A path such as `../file` holds the range's two dots.
             match element.split_once("..") {
-                _ if matches!(self, LevelKind::Value) => levels.extend(values(element, sizes)?),
+                _ if matches!(self, LevelKind::Value) => {
+                    self.dashed(element).map_or(Ok(()), Err)?;
+                    levels.extend(values(element, sizes)?);
+                }
                 Some((low, high)) if !matches!(self, LevelKind::Name(_) | LevelKind::Switch { .. }) => {
                     levels.extend(self.range(element, low, high)?);
                 }

@@ -94,6 +94,8 @@ fn values_of_programs_are_sizes_where_one_is() {
     check(LevelKind::Value, "1..4", "1 2 4");
     check(LevelKind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
     check(LevelKind::Value, "../a,/b", "../a /b");
+    check(LevelKind::Value, "4K:1M", "`4K:1M` is not a level: write a range as 4K..1M");
+    check(LevelKind::Value, "10:30,2-4,client:sndbuf=4K", "10:30 2-4 client:sndbuf=4K");
     check(LevelKind::Value, "4096,4K", "4 KiB is twice in the list: write every level once");
     check(LevelKind::Value, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
     check(LevelKind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
