@@ -200,6 +200,7 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
     match file {
         Some(file) => {
             let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
+            out.push(format!("Plan   written to {path}"));
             out.extend([format!("Next   bytegauge run {path}"), format!("       {}", asked.check.command)]);
         }
         None if ends().count() == 0 => out.push("Next   observe it while it moves bytes, or longer: --time 60s".into()),
