@@ -43,18 +43,24 @@ impl ProgramOutput {
     }
 }
 
-/// The last line with text, made safe to print.
+/// The last line with text that is no frame of a stack trace (`    at …`), made safe to print.
 pub(super) fn last_line(text: &str) -> Option<String> {
-    last_lines(text, 1).pop()
+    let is_frame = |line: &&str| {
+        line.starts_with([' ', '\t']) && ["at ", "... "].iter().any(|word| line.trim_start().starts_with(word))
+    };
+    text.lines().rev().find(|line| !line.trim().is_empty() && !is_frame(line)).map(safe)
 }
 
 /// The last lines with text in their order, made safe to print.
 pub(super) fn last_lines(text: &str, max: usize) -> Vec<String> {
-    let safe = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_MAX).collect();
     let mut lines: Vec<String> =
-        text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(max).map(safe).collect();
+        text.lines().rev().filter(|line| !line.trim().is_empty()).take(max).map(safe).collect();
     lines.reverse();
     lines
+}
+
+fn safe(line: &str) -> String {
+    line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_MAX).collect()
 }
 
 /// A regular expression.
@@ -174,5 +180,13 @@ mod tests {
     fn last_line_has_no_control_characters() {
         assert_eq!(last_line("a\n\u{1b}[31mred\u{7}\n").as_deref(), Some(" [31mred "));
         assert_eq!(last_line(" \n"), None);
+    }
+
+    #[test]
+    fn the_exception_of_a_trace_is_quoted() {
+        let java = "start\nException in thread \"main\" java.net.ConnectException: Connection refused\n\tat a.B.c(B.java:1)\n\t... 5 more\n";
+        let expected = "Exception in thread \"main\" java.net.ConnectException: Connection refused";
+        assert_eq!(last_line(java).as_deref(), Some(expected));
+        assert_eq!(last_line("Caused by:\n    at most 3\n    refused\n").as_deref(), Some("refused"));
     }
 }
