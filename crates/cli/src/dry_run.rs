@@ -146,8 +146,10 @@ fn continued(begun: &Begun) -> String {
         counted(due as usize, "more confirmation block"),
         until - due,
     );
-    if *look > 1 {
-        let _ = writeln!(text, "  likely makes intervals 0.7 times as wide");
+    if *look > 1 && due < until {
+        // Intervals narrow with the root of the blocks.
+        let wide = ((until - due) as f64 / until as f64).sqrt();
+        let _ = writeln!(text, "  likely makes intervals {wide:.1} times as wide");
     }
     if plan.audit > 0.0 && plan.task.is_none() {
         let _ = writeln!(text, "  then the long-trial check, up to {:.0} % of the time", plan.audit * 100.0);

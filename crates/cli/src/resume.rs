@@ -32,7 +32,7 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
     }
     let store = Store::open_existing(&stored::store_path(matches)?)?;
     let id = named(matches, &store, Some(&asked.name))?.ok_or_else(|| none_left(&format!("of plan {}", asked.name)))?;
-    let begun = begun(&store, id)?;
+    let begun = begun(&store, id, matches)?;
     must_fit((&asked.name, asked.workload), &begun)?;
     refuse_another_plan(matches, id, asked, &begun.plan)?;
     Ok(Some(begun))
@@ -43,7 +43,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     let store = Store::open_existing(&stored::store_path(matches)?)?;
     let of = asked.map_or_else(|| "of any plan".to_owned(), |(plan, _)| format!("of plan {plan}"));
     let id = named(matches, &store, asked.map(|(plan, _)| plan))?.ok_or_else(|| none_left(&of))?;
-    let begun = begun(&store, id)?;
+    let begun = begun(&store, id, matches)?;
     asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
     let Begun { plan, .. } = &begun;
     for (factor, text) in args::factors(matches, plan.workload)? {
@@ -94,8 +94,8 @@ fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) 
     )))
 }
 
-/// A session that can be continued.
-fn begun(store: &Store, session: SessionId) -> Result<Begun, Failure> {
+/// A session that can be continued: to its next analysis, or with `--until` to its last one.
+fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begun, Failure> {
     let record = store.session(session)?;
     if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
         return Err(Failure::usage(format!(
@@ -105,8 +105,9 @@ fn begun(store: &Store, session: SessionId) -> Result<Begun, Failure> {
     }
     let groups = store.groups(session)?;
     let plan = stored_plan(session, record.plan)?;
-    let look = AnalysisState::look_ahead(AnalysisState::of(&groups), record.status)
+    let next = AnalysisState::look_ahead(AnalysisState::of(&groups), record.status)
         .ok_or(RunError::Over { session, looks: plan.looks })?;
+    let look = if args::text(matches, "until").is_some() { plan.looks } else { next };
     let ahead = Ahead::of(&groups, &store.blocks(session)?, look);
     Ok(Begun { id: session, plan, look, ahead })
 }
