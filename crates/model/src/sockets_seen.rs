@@ -55,6 +55,9 @@ impl TryFrom<String> for OpenedSocket {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketsSeen {
+    /// The file name of the executable that opened the last one; empty before.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub executable: String,
     /// Calls of connect(2) and listen(2), and of bind(2) for datagrams, by what they open.
     pub opened: BTreeMap<OpenedSocket, u64>,
     /// Sockets that got the options of the run.
@@ -90,6 +93,11 @@ impl SocketsSeen {
     /// The sum of two programs.
     #[must_use]
     pub fn plus(mut self, other: SocketsSeen) -> SocketsSeen {
+        if self.opened.is_empty() {
+            self.executable = other.executable;
+        } else if self.executable != other.executable {
+            self.executable.clear();
+        }
         for (kind, count) in other.opened {
             *self.opened.entry(kind).or_default() += count;
         }

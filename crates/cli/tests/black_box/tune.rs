@@ -125,7 +125,7 @@ fn a_harmful_call_is_found_and_named() {
     let ran = tune(&bench, &flags, &[&python, "-S", &client]).exits(0).prints(&[
         "sets SO_RCVBUF = 8192",
         "without its SO_RCVBUF",
-        "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): ",
+        "remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192): ",
         "<- use",
         "No effect  nodelay on",
         "Skipped",
@@ -141,7 +141,7 @@ fn a_harmful_call_is_found_and_named() {
     assert!(change(&document, "congestion=nosuch")["reason"].is_string(), "{document:#}");
     assert!(document["sentence"].as_str().is_some_and(|text| text.starts_with("Run it without its SO_RCVBUF: ")));
     assert_eq!((&document["tests"][0]["recommended"], &removed["is_best"]), (&removed["cell"], &true.into()));
-    let line = "In the program: remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192)";
+    let line = "In the program: remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)";
     bench.run("report --full").exits(0).prints(&["without its SO_RCVBUF", line]);
     bench.run("report --format markdown").exits(0).prints(&["without its SO\\_RCVBUF"]);
     check_no_process_is_left(&bench);
@@ -178,12 +178,13 @@ fn planted_faults_are_named_with_their_lines() {
     options.extend(wrong.map(|_| "congestion=unset"));
     let ran = tune(&bench, &flags(&options), &[&python, "-S", &faults, wrong.unwrap_or(default.trim())]).exits(0);
     let ran = ran.prints(&[
-        "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): 2× as fast",
-        "remove setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 8192): 3× as fast",
-        "remove setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 0): 5× as fast",
+        "remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192): 2× as fast",
+        "remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192): 3× as fast",
+        "remove sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0): 5× as fast",
     ]);
-    let line =
-        wrong.map(|wrong| format!("remove setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"{wrong}\"): 7× as fast"));
+    let line = wrong.map(|wrong| {
+        format!("remove sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b\"{wrong}\"): 7× as fast")
+    });
     let ran = ran.prints(&line.iter().map(String::as_str).collect::<Vec<_>>());
     // SO_REUSEADDR changes no speed, and is no option that can be tried.
     assert!(!ran.stdout.contains("option 2") && !ran.stdout.contains("REUSEADDR"), "{ran}");
@@ -197,7 +198,7 @@ fn a_held_message_is_noticed_and_proven() {
     tune(&bench, &["--option", "nodelay=on"], &[&python, "-S", &program]).exits(0).prints(&[
         "part of a message waits for an acknowledgement",
         "consistent with Nagle's algorithm",
-        "add setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1): ",
+        "add sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1): ",
     ]);
 }
 
@@ -219,7 +220,7 @@ fn what_to_try_follows_from_the_first_run() {
     tune(&bench, &[], &[&python, "-S", &client]).exits(0).prints(&[
         "opens 1 TCP connection; listens on 1 TCP socket",
         "without its SO_RCVBUF",
-        "replace setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192) by setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 4194304): ",
+        "replace sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192) by sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4194304): ",
         "nodelay on",
         "notsent-lowat 128 KiB",
     ]);
@@ -237,8 +238,8 @@ fn faults_of_both_programs_are_found() {
         "Client     opens 1 TCP connection; sets SO_RCVBUF = 8192 itself",
         "client: without its SO_RCVBUF",
         "server: without its SO_SNDBUF",
-        "in the client, remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): 3× as fast",
-        "in the server, remove setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 8192): 2× as fast",
+        "in the client, remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192): 3× as fast",
+        "in the server, remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192): 2× as fast",
     ]);
     let document = bench.run("report --format json").exits(0).json();
     assert_eq!(document["check"]["changes"]["on"], "both");

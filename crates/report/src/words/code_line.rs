@@ -21,7 +21,7 @@ fn line(change: &ProgramChange, task: &SocketChanges) -> String {
 
 fn line_of_option(change: &OptionChange, seen: &SocketsSeen) -> String {
     let row = change.row();
-    let call = KernelCall(variant(change, seen));
+    let call = KernelCall(variant(change, seen), &seen.executable);
     let own = seen.own.values().find(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str());
     match (&change.level, own) {
         (None, own) => format!("remove {}", call.with(own.unwrap_or("…"))),
@@ -40,23 +40,39 @@ fn variant(change: &OptionChange, seen: &SocketsSeen) -> Variant {
     common.unwrap_or((row.name, row.layer, row.number, row.form))
 }
 
-/// A call of setsockopt(2).
-struct KernelCall(Variant);
+/// Methods of the standard libraries that set an option: the beginning of the executable's name, the option, and the method.
+const METHODS: [(&str, &str, &str); 4] = [
+    ("node", "TCP_NODELAY", "socket.setNoDelay({bool})"),
+    ("java", "TCP_NODELAY", "socket.setTcpNoDelay({bool})"),
+    ("java", "SO_SNDBUF", "socket.setSendBufferSize({value})"),
+    ("java", "SO_RCVBUF", "socket.setReceiveBufferSize({value})"),
+];
 
-impl KernelCall {
+/// A call of setsockopt(2) in a program of this executable.
+struct KernelCall<'a>(Variant, &'a str);
+
+impl KernelCall<'_> {
     fn with(&self, value: &str) -> String {
-        let KernelCall((name, layer, ..)) = self;
+        let KernelCall((name, layer, ..), executable) = self;
         let layer = match layer {
             OptionLayer::Socket => "SOL_SOCKET",
             OptionLayer::Ip => "IPPROTO_IP",
             OptionLayer::Ipv6 => "IPPROTO_IPV6",
             OptionLayer::Tcp => "IPPROTO_TCP",
         };
+        if let Some((.., method)) = METHODS.iter().find(|row| executable.starts_with(row.0) && row.1 == *name) {
+            let switch = if value == "0" { "false" } else { "true" };
+            return method.replace("{bool}", switch).replace("{value}", value);
+        }
+        if executable.starts_with("python") {
+            let bytes = if value.starts_with('"') { "b" } else { "" };
+            return format!("sock.setsockopt(socket.{layer}, socket.{name}, {bytes}{value})");
+        }
         format!("setsockopt(fd, {layer}, {name}, {value})")
     }
 
     fn value(&self, change: &OptionChange, level: &Level) -> String {
-        let KernelCall((.., form)) = self;
+        let KernelCall((.., form), _) = self;
         match (form, change.row().in_kernel_units(level.clone())) {
             (ValueForm::Flag, Level::Number(_)) => "1".to_owned(),
             (ValueForm::Linger, Level::Number(seconds)) => format!("{{1, {seconds}}}"),
@@ -89,6 +105,20 @@ mod tests {
         check("congestion=bbr", "add setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"bbr\")");
         check("rto-min=40ms", "add setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, 40000)");
         check("linger=5", "add setsockopt(fd, SOL_SOCKET, SO_LINGER, {1, 5})");
+    }
+
+    #[test]
+    fn lines_are_in_the_language_of_the_program() {
+        let check = |executable: &str, text: &str, expected: &str| {
+            let seen = SocketsSeen { executable: executable.into(), ..SocketsSeen::default() };
+            assert_eq!(line_of_option(&parse(text).unwrap()[0], &seen), format!("add {expected}"));
+        };
+        check("python3.12", "nodelay=on", "sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)");
+        check("python3", "congestion=bbr", "sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b\"bbr\")");
+        check("node", "nodelay=on", "socket.setNoDelay(true)");
+        check("node", "sndbuf=4K", "setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 4096)");
+        check("java", "rcvbuf=4M", "socket.setReceiveBufferSize(4194304)");
+        check("curl", "nodelay=off", "setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 0)");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! settles, and accepted TCP connections inherit from their listening socket. The program's own setsockopt(2) of a changed
 //! option succeeds and does nothing.
 
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -153,6 +154,8 @@ fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChang
                 Err(why) => seen.ineffective = seen.ineffective.take().or(Some(why)),
             }
             *seen.opened.entry(opened).or_default() += 1;
+            let executable = fs::read_link(format!("/proc/{}/exe", call.thread)).unwrap_or_default();
+            seen.executable = executable.file_name().unwrap_or_default().to_string_lossy().into_owned();
         }
     }
 }
