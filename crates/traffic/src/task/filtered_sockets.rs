@@ -5,15 +5,13 @@
 //! settles, and accepted TCP connections inherit from their listening socket. The program's own setsockopt(2) of a changed
 //! option succeeds and does nothing.
 
-use std::fs;
-use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use std::{io, thread};
+use std::{fs, io, thread};
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};

@@ -6,11 +6,10 @@
 //! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use std::{fs, io};
 
 use bytegauge_model::option::{OptionRow, Setter};
 use bytegauge_model::{Level, OptionChange, RunningService, SocketChanges, Transport};
