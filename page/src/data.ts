@@ -1,6 +1,5 @@
 // The documents of the page and look-ups in them. Computes no statistics: every number comes from the document.
 
-import type { BetweenQuestion, BytegaugeBetween } from "./between";
 import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
 
 /** The document of a session. */
@@ -9,9 +8,7 @@ export type View = BytegaugeReport;
 export type TestTexts = View["texts"][number];
 export type Matrix = NonNullable<View["matrix"]>;
 
-export type Between = BytegaugeBetween;
 import type { OptionResult, Test } from "./document";
-export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
 export type { CellView, FactorView, GroupView, OptionResult, Test } from "./document";
 
 /** A factor's level. */
@@ -24,16 +21,6 @@ export interface Interval {
   upper: number | null;
 }
 
-/** The beginning of compressed data: gzip in base64. */
-const PACKED = "H4sI";
-
-/** The text of a document, which may be compressed. */
-export async function unpacked(text: string): Promise<string> {
-  if (!text.startsWith(PACKED)) return text;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-}
-
 /** Reads the documents in the page, with the names of options as on the screen. They omit keys without a value. */
 export function read(text: string): View[] {
   const views = JSON.parse(text) as View[];
@@ -41,18 +28,6 @@ export function read(text: string): View[] {
     for (const cell of view.cells)
       if (cell.kind === "candidate") cell.label = optionOf(view, cell)?.label ?? cell.label;
   return views;
-}
-
-/** Reads the comparison of the sessions; null if the page has one session. */
-export function readBetween(text: string): Between | null {
-  return JSON.parse(text) as Between | null;
-}
-
-/** The test of a group, if other sessions have it too. */
-export function questionOf(between: Between | null, view: View, group: GroupView): BetweenQuestion | undefined {
-  return between?.questions.find(({ groups }) =>
-    groups.some((each) => each.session === view.session && each.group === group.id),
-  );
 }
 
 /** The level of a factor in a cell or group. */

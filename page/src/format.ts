@@ -130,12 +130,6 @@ export function quantity(value: number, unit: string | null | undefined): string
   }
 }
 
-/** What a slower option takes more of: `more CPU time` for `cpu_ns_per_byte`. */
-export const moreOf = (cost: string): string => `more ${resourceOf(cost)}`;
-
-/** What an option takes. */
-export const resourceOf = (cost: string): string => (cost.startsWith("cpu") ? "CPU time" : "time");
-
 /** A number of bytes with a binary prefix. */
 function binary(value: number, unit: string): string {
   if (!Number.isFinite(value)) return "–";

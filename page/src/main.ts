@@ -2,26 +2,22 @@
 // computes only places of marks.
 
 import "./style.css";
-import { nothingMeasured, read, readBetween, unpacked } from "./data";
+import { nothingMeasured, read } from "./data";
 import { h } from "./dom";
 import { evidence } from "./evidence";
 import { environment, missing, notes } from "./figures/facts";
 import { select } from "./frame";
 import { results } from "./results";
-import { sideBySide } from "./side-by-side";
 import { State } from "./state";
 
 /** The pause after a change of the width before figures are drawn again. */
 const RESIZED_MS = 120;
 
-const slot = (id: string, empty: string): Promise<string> =>
-  unpacked(document.getElementById(id)?.textContent ?? empty);
-
-async function start(): Promise<void> {
+function start(): void {
   const page = document.getElementById("page");
-  const views = read(await slot("sessions", "[]"));
+  const views = read(document.getElementById("sessions")?.textContent ?? "[]");
   if (!page || views.length === 0) return;
-  const state = new State(views, readBetween(await slot("between", "null")));
+  const state = new State(views);
   const top = h("div", {});
   const shown = evidence(state);
   const machine = h("section", { id: "machine", "aria-label": "Machine, notes and options that were not measured" });
@@ -32,8 +28,7 @@ async function start(): Promise<void> {
     const { view } = state;
     document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
     const isEmpty = nothingMeasured(view);
-    const result = results(view, (group) => state.openGroup(group));
-    replace(top, [result, sideBySide(state)]);
+    top.replaceChildren(results(view, (group) => state.openGroup(group)));
     replace(machine, [notes(view), environment(view), isEmpty ? null : missing(view)]);
     shown.show();
   }
@@ -113,4 +108,4 @@ function flip(): void {
   dispatchEvent(new Event("themechange"));
 }
 
-void start();
+start();

@@ -18,9 +18,6 @@ export function rounded(value: number, end: End = "middle", count = 3): string {
   return trimmed(whole / scale, count);
 }
 
-/** The end of an interval with the opposite sign. */
-export const mirrored = (end: End): End => (end === "lower" ? "upper" : end === "upper" ? "lower" : end);
-
 /** A share as a percentage: 12.5 %. */
 export const percentOf = (share: number, end: End): string => perCent(rounded(share * 100, end, digitsOf(share)));
 

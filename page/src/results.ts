@@ -8,7 +8,7 @@ import { percent } from "./format";
 import { following } from "./lines";
 import { USED } from "./look";
 import { isBeyond, scaleEnd } from "./scale";
-import { verdict } from "./versus";
+import { subjects } from "./subjects";
 import { type Explained, hinted, words } from "./words";
 
 /** The tables of more tests are folded. */
@@ -31,7 +31,7 @@ export function results(view: View, open: (test: string) => void): HTMLElement {
     { id: "results", "aria-labelledby": "results-title" },
     first(view, open, explained),
     words(view),
-    verdict(view),
+    subjects(view),
     many ? folded(`All ${tests.length} tests, with every option`, tables) : h("div", {}, ...tables),
     findings(view, explained),
   );

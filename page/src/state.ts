@@ -1,16 +1,6 @@
 // The reader's selection: a session, one of its groups, and a cell of that group.
 
-import {
-  type Between,
-  type CellView,
-  candidates,
-  cellOf,
-  type GroupView,
-  groupOf,
-  pivot,
-  recommendedOf,
-  type View,
-} from "./data";
+import { type CellView, candidates, cellOf, type GroupView, groupOf, pivot, recommendedOf, type View } from "./data";
 
 export interface Looking {
   view: View;
@@ -25,11 +15,7 @@ export class State {
   private cellId: string | null = null;
   private readonly listeners: (() => void)[] = [];
 
-  constructor(
-    private readonly documents: View[],
-    /** The comparison of the sessions; null for one session. */
-    readonly between: Between | null = null,
-  ) {}
+  constructor(private readonly documents: View[]) {}
 
   get views(): readonly View[] {
     return this.documents;

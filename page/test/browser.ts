@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
-import type { Between, View } from "../src/data";
+import type { View } from "../src/data";
 import type { Mesh } from "../src/mesh/data";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -62,32 +62,23 @@ const known = (document: unknown): string =>
       : value,
   ).replaceAll("<", "\\u003c");
 
-/** The page of some documents. */
-function pageOf(views: View[], between: Between | null): string {
-  const slot = (name: string) => `<script type="application/json" id="${name}">`;
-  return readFileSync(new URL("../dist/page.html", import.meta.url), "utf8")
-    .replace(`${slot("sessions")}[]`, () => slot("sessions") + known(views))
-    .replace(`${slot("between")}null`, () => slot("between") + known(between));
-}
-
-/** The page of some documents, as a file. */
-export function fileOf(views: View[], between: Between | null = null): string {
-  const file = join(folder, `${(files += 1)}.html`);
-  writeFileSync(file, pageOf(views, between));
-  return file;
-}
-
-/** The page of a mesh, as a file. */
-export function meshFileOf(mesh: Mesh): string {
-  const slot = '<script type="application/json" id="mesh">';
-  const built = readFileSync(new URL("../dist/mesh.html", import.meta.url), "utf8");
+/** A built page with its data, as a file. */
+function filled(page: string, id: string, empty: string, data: unknown): string {
+  const slot = `<script type="application/json" id="${id}">`;
+  const built = readFileSync(new URL(`../dist/${page}.html`, import.meta.url), "utf8");
   const file = join(folder, `${(files += 1)}.html`);
   writeFileSync(
     file,
-    built.replace(`${slot}null`, () => slot + known(mesh)),
+    built.replace(slot + empty, () => slot + known(data)),
   );
   return file;
 }
+
+/** The page of some sessions, as a file. */
+export const fileOf = (views: View[]): string => filled("page", "sessions", "[]", views);
+
+/** The page of a mesh, as a file. */
+export const meshFileOf = (mesh: Mesh): string => filled("mesh", "mesh", "null", mesh);
 
 export interface Opened {
   page: Page;

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { fileOf, inBrowser, open, PATIENCE_MS } from "./browser";
-import { between, cell, grid, long, overTime, session } from "./planted";
+import { cell, grid, long, overTime, session } from "./planted";
 
 inBrowser("the figures in a browser", () => {
   test("two points are no curve", async () => {
@@ -96,35 +96,6 @@ inBrowser("the figures in a browser", () => {
       expect(await map.locator("[fill^='url(']").count(), "hatched all the same").toBeGreaterThan(0);
       await page.context().close();
     }
-  });
-
-  test("long names are read whole on a phone", async () => {
-    const name = "read 64 KiB, write 256 KiB, SO_RCVBUF 4 MiB, SO_SNDBUF 4 MiB, TCP_CONGESTION cubic, nodelay off";
-    const cells = ["a", "b", "c"].map((id, at) =>
-      cell({ id, factors: { read_size: 2 ** at }, bound: [0, 0.04 + at / 10], label: `${name}, quickack ${id}` }),
-    );
-    const [first, other] = [session(cells), session(cells)];
-    other.session = 2;
-    const file = fileOf([first, other], between(first, other));
-    const { page } = await open(file, { viewport: { width: 360, height: 800 } });
-    const drawing = page.locator("#apart svg").first();
-    const texts = (await drawing.locator("text").allTextContents()).map((text) => text.replaceAll(/\s+/g, ""));
-    for (const id of ["a", "b", "c"])
-      expect(
-        texts.filter((text) => text.endsWith(`${name}, quickack ${id}`.replaceAll(" ", ""))),
-        id,
-      ).toHaveLength(1);
-    // Neither beyond an edge, nor on each other.
-    const boxes = await drawing.evaluate((drawing) => {
-      const all = [...drawing.querySelectorAll("text")].filter((each) => each.textContent?.includes("quickack"));
-      const { left, right, top } = drawing.getBoundingClientRect();
-      return all.map((each) => {
-        const box = each.getBoundingClientRect();
-        return { left: box.left - left, right: right - box.right, top: box.top - top, bottom: box.bottom - top };
-      });
-    });
-    for (const { left, right, top } of boxes) expect(Math.min(left, right, top)).toBeGreaterThanOrEqual(0);
-    for (const [at, box] of boxes.entries()) expect(box.top).toBeGreaterThan(boxes[at - 1]?.bottom ?? 0);
   });
 
   test("any factor may be the axis, and the choice keeps the focus", async () => {

@@ -1,17 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { counted } from "../src/side-by-side";
 import { place } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
-import { type Difference, domainOf, reachOf } from "../src/figures/differences";
-import { explained } from "../src/figures/errors";
 import { mayBeBest, ranked } from "../src/figures/compared";
 import { flat, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
-import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { across, axes, isJoined, spread, topOf } from "../src/figures/axes";
 import { overTime } from "../src/figures/over-time";
-import { type Figure, readingOf } from "../src/frame";
 import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
@@ -19,7 +14,6 @@ import { csv, wrapped } from "../src/save";
 import { scaleEnd, ticksAs } from "../src/scale";
 import { places, seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
-import { versus } from "../src/versus";
 import { pieces, type Explained, WORDS } from "../src/words";
 import { cell, grid, session } from "./planted";
 
@@ -45,54 +39,6 @@ describe("the picture of an interval", () => {
       "1.5×",
       "50\u00a0%",
       "50\u00a0%\u00a0→",
-    ]);
-  });
-});
-
-describe("differences", () => {
-  const row = (lower: number | null, upper: number | null, mid: number | null = null): Difference => ({
-    id: "",
-    label: "",
-    mid,
-    lower,
-    upper,
-    alarm: false,
-    more: "",
-  });
-  test("one wide row does not set the reach", () => {
-    const rows = [row(-0.1, 0.3), row(0, 0.24), row(-0.17, 0.13), row(-0.31, 0.85)];
-    expect(reachOf(rows)).toBeCloseTo(0.85);
-    expect(reachOf([...rows, row(0, 40)])).toBeLessThan(2);
-    expect(reachOf([row(-0.1, 0.2), row(-0.9, 8)]), "one of two rows").toBeLessThan(1);
-    expect(reachOf([])).toBeGreaterThan(0);
-  });
-  test("both sides of the axis have room", () => {
-    const [low, top] = domainOf([row(null, null, -0.345)], 0.05, 0.6, "both");
-    expect(low).toBeLessThan(-0.35);
-    expect(top).toBeGreaterThan(0.3 * -low);
-    expect(domainOf([row(-0.9, 8)], 0.05, 8, "both")[0]).toBeGreaterThanOrEqual(-1);
-    // On a scale of ratios the left side can exceed 100 %.
-    expect(domainOf([row(-2.4, 1.8)], 0.05, 99, "either")[0]).toBeLessThan(-2.4);
-  });
-  test("shares above the best are not negative", () => {
-    expect(domainOf([row(0, 4)], 0.05, 9, "more")).toEqual([0, 4.12]);
-    expect(domainOf([row(0, 12)], 0.05, 9, "more"), "a row that is cut off").toEqual([0, 9]);
-    const [low] = domainOf([row(13, 46)], 0.05, 99, "times");
-    expect(low).toBeGreaterThan(-1);
-    expect(low).toBeLessThan(0);
-  });
-  test("twice as long has equal distances", () => {
-    expect(ratio.place(-1)).toBe(-ratio.place(1));
-    for (const share of [-2.36, 0, 0.05, 1.8]) expect(ratio.share(ratio.place(share))).toBeCloseTo(share);
-    const texts = (...shares: number[]) =>
-      shares.map((share) => slower(shares)(share)).map((text) => text.replace("\u00a0", " "));
-    expect(texts(-3.36, -0.096, 1.8)).toEqual(["4.36×", "1.1×", "2.8×"]);
-    expect(texts(-1.36, -0.096, 1.8)).toEqual(["136 %", "9.6 %", "180 %"]);
-    expect(texts(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
-    const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);
-    expect(ticks.map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([-2, -1, -0.25, 0, 0.25, 1, 2]);
-    expect(ratioTicks(-0.07, 0.07, 8).map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([
-      -0.05, -0.02, 0, 0.02, 0.05,
     ]);
   });
 });
@@ -269,11 +215,6 @@ test("axes: factors with many numbers first", () => {
   expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
 });
 
-test("results are counted", () => {
-  expect(counted(["slower", "open", "slower"])).toBe("2 slower, 1 open");
-  expect(counted([])).toBe("–");
-});
-
 describe("CSV", () => {
   test("quotes, and disarms formulas", () => {
     expect(
@@ -285,21 +226,6 @@ describe("CSV", () => {
         ],
       }),
     ).toBe('a,b\n"print ""x"", y",\n\'=1+1,-2\n');
-  });
-});
-
-describe("failed calls", () => {
-  test("have one explanation of each kind", () => {
-    const [often, rarely] = ["c1", "c2"].map((id) => cell({ id, label: `<${id}>`, factors: {} }));
-    const error = { class: "timed-out", phase: "first-byte", count: 3, reply_bytes_missing: 0, request_bytes_lost: 0 };
-    if (!often || !rarely) throw new Error("two cells");
-    expect(
-      explained([
-        { cell: often, error: { ...error, explanation: "no answer" } },
-        { cell: rarely, error: { ...error, explanation: "no answer in time" } },
-        { cell: rarely, error: { ...error, class: "reset", phase: "new-phase", explanation: "it closed" } },
-      ]),
-    ).toEqual(["Timed out while waiting for the reply (<c1>): no answer.", "Reset while new-phase (<c2>): it closed."]);
   });
 });
 
@@ -442,17 +368,4 @@ describe("a saved picture", () => {
     expect(wrapped("one two three incomprehensibilities", 9)).toEqual(["one two", "three", "incomprehensibilities"]);
     expect(wrapped("", 9)).toEqual([]);
   });
-});
-
-test("the comparison of two names both", () => {
-  const view = session([]);
-  const planted = (longer: number) => {
-    const found = { longer, lower: longer - 0.1, upper: longer + 0.1, margin: 0.05, level: 0.95, blocks: 20 };
-    const sides = { a: { words: "stream --read-size 16K" }, b: { words: "stream --read-size 64K" } };
-    view.versus = { ...found, ...sides, verdict: "better", cost: "time" } as unknown as View["versus"];
-    return readingOf(versus({ view } as Looking) as Figure);
-  };
-  expect(planted(-0.5)).not.toContain("×");
-  expect(planted(-4)).toContain("×");
-  expect(planted(-2)).toContain("A is stream --read-size 16K, B is stream --read-size 64K");
 });

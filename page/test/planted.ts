@@ -1,15 +1,6 @@
 // Small documents for tests, with the types of the schema.
 
-import {
-  type Between,
-  type BetweenDifference,
-  type CellView,
-  type GroupView,
-  type Level,
-  type Test,
-  type TestTexts,
-  type View,
-} from "../src/data";
+import { type CellView, type GroupView, type Level, type Test, type TestTexts, type View } from "../src/data";
 
 export interface PlantedCell {
   id: string;
@@ -251,57 +242,6 @@ export function long(view: View): View {
     group.over_time = overTime(own?.id ?? "", 3, 40);
   }
   return view;
-}
-
-/** Two sessions with a comparison: a cell for each possible result. */
-export function between(first: View, other: View, change: Partial<Between["arms"][number]> = {}): Between {
-  const shown: BetweenDifference["verdict"][] = ["worse", "better", "equivalent", "open"];
-  const cells = first.cells.slice(0, shown.length).map((cell, at) => ({
-    label: cell.label,
-    cells: [first, other].map(({ session }) => ({ session, cell: cell.id })),
-    differences: [
-      {
-        arm: 1,
-        longer: [0.2, -0.1, 0.01, 0.3][at] ?? 0,
-        lower: at === 3 ? null : ([0.15, -0.15, -0.02][at] ?? null),
-        upper: at === 3 ? null : ([0.25, -0.06, 0.03][at] ?? null),
-        runs_lower: at === 3 ? 0.1 : null,
-        runs_upper: at === 3 ? 0.9 : null,
-        sessions_first: at === 3 ? 1 : 6,
-        sessions: 1,
-        verdict: shown[at] ?? "open",
-      },
-    ],
-  }));
-  const group = first.groups[0]?.id ?? "g1";
-  const choice = (session: number, tried: number, finding: Between["choices"][number]["finding"]) => ({
-    question: "unix, sums",
-    session,
-    group,
-    choice: "read 64 KiB",
-    tried_in: tried,
-    lower: finding === "contradicted" ? 0.1 : 0,
-    upper: finding === "contradicted" ? 0.2 : 0.03,
-    finding,
-  });
-  return {
-    margin: 0.05,
-    level: 0.95,
-    sessions_min: 5,
-    arms: [
-      { name: "Linux 6.1", sessions: [first.session], stated_only: false },
-      { name: "Linux 6.18", sessions: [other.session], stated_only: false, ...change },
-    ],
-    questions: [
-      {
-        question: "unix, sums",
-        groups: [first, other].map(({ session }) => ({ session, group })),
-        cost: "ns_per_byte",
-        cells,
-      },
-    ],
-    choices: [choice(1, 2, "contradicted"), choice(2, 1, "holds")],
-  };
 }
 
 /** A grid of sizes, `across` × `down`, the first of which is to be used. */

@@ -6,7 +6,6 @@ import { percentiles } from "../src/figures/percentiles";
 import { indistinct } from "../src/figures/axes";
 import { carried } from "../src/measure";
 import { type Figure, type Lacking, readingOf } from "../src/frame";
-import { timesOf } from "../src/versus";
 import { cell, session } from "./planted";
 
 /** Caption and notes of a figure, with plain blanks; empty without a figure. */
@@ -14,12 +13,6 @@ const textOf = (figure: Figure | Lacking | null): string =>
   figure && "caption" in figure ? readingOf(figure).replaceAll("\u00a0", " ") : "";
 
 describe("texts of figures", () => {
-  test("the time of one as a multiple of the other", () => {
-    expect(timesOf(0.5)).toBe(1.5);
-    // A takes a third longer: B takes three quarters of its time.
-    expect(timesOf(-1 / 3)).toBeCloseTo(0.75);
-    expect(timesOf(null)).toBe(null);
-  });
   test("the names of axes", () => {
     const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;
     expect(axisName(factor("pipe_size", "F_SETPIPE_SZ"))).toBe("F_SETPIPE_SZ");

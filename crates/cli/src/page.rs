@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use bytegauge_compare::BetweenView;
 use bytegauge_report::Report;
 use bytegauge_sys::{new_file, process};
 
@@ -40,7 +39,7 @@ fn keep_as(views: &[Report], store: &Path, name: &str) {
 fn kept(views: &[Report], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, io::Error)> {
     let folder = store.with_extension("pages");
     let path = folder.join(format!("{name}.html"));
-    let page = rendered(views, None, store);
+    let page = rendered(views, store);
     let written = new_file::create_own_folder(&folder)
         .and_then(|()| new_file::replace(&path, |file| file.write_all(page.as_bytes())));
     if let Err(error) = written {
@@ -56,10 +55,10 @@ fn kept(views: &[Report], store: &Path, name: &str) -> Result<PathBuf, (PathBuf,
 }
 
 /// The page of some sessions, whose commands find their store.
-fn rendered(views: &[Report], between: Option<&BetweenView>, store: &Path) -> String {
+fn rendered(views: &[Report], store: &Path) -> String {
     let mut views = views.to_vec();
     views.iter_mut().for_each(|view| name_store(view, store));
-    bytegauge_report::render::page::render(&views, serde_json::json!(between))
+    bytegauge_report::render::page::render(&views)
 }
 
 /// Makes the commands of a document find its store.
@@ -86,13 +85,8 @@ fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
 ///
 /// # Errors
 /// If the file cannot be written, or no program can show it; then it is written all the same.
-pub fn write(
-    views: &[Report],
-    between: Option<&BetweenView>,
-    store: &Path,
-    (file, open): (&Path, bool),
-) -> Result<u8, Failure> {
-    let page = rendered(views, between, store);
+pub fn write(views: &[Report], store: &Path, (file, open): (&Path, bool)) -> Result<u8, Failure> {
+    let page = rendered(views, store);
     new_file::replace(file, |out| out.write_all(page.as_bytes()))
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}: choose another --html", file.display())))?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_compare::BetweenView;
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, GroupId, Nanos, SessionId, SessionStatus};
@@ -64,8 +63,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let views: Vec<Report> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
     match (matches.get_one::<PathBuf>("html"), views.as_slice()) {
         (Some(file), views) => {
-            let between = between(&store, &sessions, matches)?;
-            page::write(views, between.as_ref(), &path, (file, matches.get_flag("open")))?;
+            page::write(views, &path, (file, matches.get_flag("open")))?;
         }
         (None, [view]) => match args::text(matches, "format") {
             Some("go-bench") => {
@@ -186,15 +184,6 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<R
     let earlier = earlier_sessions::earlier(store, &data.record).ok().flatten();
     let before = earlier.and_then(|id| SessionData::load(store, id).ok()).map(|data| Report::of(&data, &settings));
     Ok(Report::new(view, before.as_ref()))
-}
-
-/// The comparison of several sessions; `None` for one.
-pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> Result<Option<BetweenView>, Failure> {
-    if sessions.len() < 2 {
-        return Ok(None);
-    }
-    let data: Vec<SessionData> = sessions.iter().map(|id| SessionData::load(store, *id)).collect::<Result<_, _>>()?;
-    Ok(Some(BetweenView::of(&data, &settings(matches)?)))
 }
 
 /// The user's settings for the analysis.

@@ -3,8 +3,7 @@
 //! The preferred comparison interleaves both subjects in one session, block by block. The paired ln differences are
 //! judged by Student's t, since differences of two arms of the same kind are symmetric. A difference is significant if
 //! it is beyond ±δ. Two subjects are equivalent if it is within ±δ (two one-sided tests; Schuirmann 1987). Otherwise
-//! the comparison is inconclusive. Over many cells the p-values of the claims are controlled by Benjamini and Hochberg
-//! (1995).
+//! the comparison is inconclusive.
 //!
 //! Runs of different sessions differ more than their trials show, so there the unit is the session: with fewer than
 //! five earlier sessions the result is "inconclusive".
@@ -12,7 +11,6 @@
 //! Never compares trials of different sessions as if they were one.
 
 use crate::block_dependence::MIN_BLOCKS;
-use crate::group::{GroupVerdict, Method};
 use crate::outlier::limit;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,7 +27,7 @@ pub enum Verdict {
     Worse,
     /// It takes less time: by more than the margin, or, in a comparison of two, by an amount that may be more.
     Better,
-    /// It does not take longer by more than the margin; over many tests, neither does.
+    /// It does not take longer by more than the margin.
     Equivalent,
     /// None of these is significant.
     Open,
@@ -38,7 +36,7 @@ pub enum Verdict {
 /// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparisonTerms {
-    /// Confidence, as a share (0.95); its complement is the false discovery rate over cells.
+    /// Confidence, as a share (0.95).
     pub level: f64,
     /// δ: the difference that matters, as a share (0.02 = 2 %).
     pub delta: f64,
@@ -57,11 +55,7 @@ pub struct Comparison {
     pub n: usize,
     /// p-value of "no difference at all" (two-sided).
     pub p_any: f64,
-    /// p-value of "not beyond ±δ".
-    pub p_beyond: f64,
-    /// p-value of "not within ±δ".
-    pub p_equivalent: f64,
-    /// The result for this cell alone.
+    /// The result.
     pub verdict: Verdict,
 }
 
@@ -83,7 +77,7 @@ impl Comparison {
     }
 
     /// The same with its interval wider by `error` (ln) on either side: a systematic error that more blocks do not reduce.
-    /// The p-values stay those of the blocks.
+    /// The p-value stays that of the blocks.
     #[must_use]
     pub fn widened(self, error: f64) -> Comparison {
         Comparison { lower: self.lower - error, upper: self.upper + error, ..self }
@@ -119,54 +113,6 @@ pub fn between_sessions(before: &[f64], after: &[f64], terms: &ComparisonTerms) 
     judge(difference, error, freedom, sessions, terms)
 }
 
-/// Welch's interval (1947) of ln(cost of the second / cost of the first) for two runs, with outliers limited to
-/// [`crate::outlier::SPREADS`].
-///
-/// It does not contain the variation between sessions: it shows how far apart these two runs were, never why. `None` if
-/// either has fewer than six trials.
-#[must_use]
-pub fn apart(before: &[f64], after: &[f64], level: f64) -> Option<(f64, f64)> {
-    let (a, b) = (before.len() as f64, after.len() as f64);
-    if before.len().min(after.len()) < MIN_BLOCKS {
-        return None;
-    }
-    let ((mean_a, spread_a), (mean_b, spread_b)) = (moments(&limit(before)), moments(&limit(after)));
-    let (own_a, own_b) = (spread_a / a, spread_b / b);
-    let square = own_a + own_b;
-    // Satterthwaite's degrees of freedom (1946); at least the smaller sample's.
-    let parts = own_a.powi(2) / (a - 1.0) + own_b.powi(2) / (b - 1.0);
-    let freedom = if parts > 0.0 { square.powi(2) / parts } else { a + b - 2.0 };
-    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    let (middle, reach) = (mean_b - mean_a, student.inverse_cdf(0.5 + level / 2.0) * square.sqrt());
-    Some((middle - reach, middle + reach))
-}
-
-/// The mean ln cost of a run, with outliers limited to [`crate::outlier::SPREADS`]: the input of [`between_sessions`].
-/// `None` without trials.
-#[must_use]
-pub fn typical(costs: &[f64]) -> Option<f64> {
-    (!costs.is_empty()).then(|| moments(&limit(costs)).0)
-}
-
-/// The results for many cells at once. A claim holds only if its p-value passes the procedure of Benjamini and Hochberg
-/// among all claims of its kind; otherwise the cell is inconclusive.
-#[must_use]
-pub fn over_cells(comparisons: &[Comparison], terms: &ComparisonTerms) -> Vec<Verdict> {
-    let beyond: Vec<f64> = comparisons.iter().map(|c| c.p_beyond).collect();
-    let equivalent: Vec<f64> = comparisons.iter().map(|c| c.p_equivalent).collect();
-    let rate = 1.0 - terms.level;
-    // A difference beyond ±δ has two sides; each side gets half the rate.
-    let beyond = benjamini_hochberg(&beyond, rate / 2.0);
-    let equivalent = benjamini_hochberg(&equivalent, rate);
-    let holds = |(i, c): (usize, &Comparison)| match (beyond[i], equivalent[i]) {
-        (true, _) if c.difference > 0.0 => Verdict::Worse,
-        (true, _) => Verdict::Better,
-        (_, true) => Verdict::Equivalent,
-        _ => Verdict::Open,
-    };
-    comparisons.iter().enumerate().map(holds).collect()
-}
-
 /// Selects the p-values that are discoveries at false discovery rate `rate` (Benjamini and Hochberg 1995): all up to
 /// the largest k with p₍ₖ₎ ≤ k·rate/m.
 #[must_use]
@@ -181,14 +127,6 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
     found
 }
 
-/// Whether a second run contradicts a recommendation of the first: `cell` is significantly worse than the best of its
-/// own group by more than the margin. `None` if the second run did not confirm the cell or has no result.
-#[must_use]
-pub fn contradicts(second: &GroupVerdict, cell: usize, method: &Method) -> Option<bool> {
-    let lower = second.lower.get(cell).copied().flatten()?;
-    Some(!second.twin_alarm() && lower > method.ln_margin())
-}
-
 fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms) -> Comparison {
     let student = StudentsT::new(0.0, 1.0, freedom).expect("at least four degrees of freedom");
     // Without any spread the difference is certain.
@@ -197,11 +135,9 @@ fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms)
     let upper_tail = |distance: f64| student.sf(distance / error);
     let reach = student.inverse_cdf(0.5 + terms.level / 2.0) * error;
     let alpha = 1.0 - terms.level;
-    let p_beyond = upper_tail(mean.abs() - delta);
-    let p_equivalent = upper_tail(delta - mean.abs());
-    let verdict = if p_beyond <= alpha / 2.0 {
+    let verdict = if upper_tail(mean.abs() - delta) <= alpha / 2.0 {
         if mean > 0.0 { Verdict::Worse } else { Verdict::Better }
-    } else if p_equivalent <= alpha {
+    } else if upper_tail(delta - mean.abs()) <= alpha {
         Verdict::Equivalent
     } else {
         Verdict::Open
@@ -212,23 +148,12 @@ fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms)
         upper: mean + reach,
         n,
         p_any: 2.0 * upper_tail(mean.abs()),
-        p_beyond,
-        p_equivalent,
         verdict,
     }
 }
 
 fn inconclusive(difference: f64, n: usize) -> Comparison {
-    Comparison {
-        difference,
-        lower: f64::NEG_INFINITY,
-        upper: f64::INFINITY,
-        n,
-        p_any: 1.0,
-        p_beyond: 1.0,
-        p_equivalent: 1.0,
-        verdict: Verdict::Open,
-    }
+    Comparison { difference, lower: f64::NEG_INFINITY, upper: f64::INFINITY, n, p_any: 1.0, verdict: Verdict::Open }
 }
 
 /// Mean (0 without values) and sample variance (0 for fewer than two).
@@ -297,19 +222,6 @@ mod tests {
         assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
         let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
         assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
-    }
-
-    #[test]
-    fn two_runs_have_welchs_interval() {
-        let around = |middle: f64| [-0.02, -0.01, 0.0, 0.0, 0.01, 0.02].map(|step| middle + step);
-        let (lower, upper) = apart(&around(1.0), &around(1.1), 0.95).expect("six trials each");
-        // Two of the same spread: 10 degrees of freedom, whose 97.5 % point is 2.228; variance 0.0002, six of each.
-        let reach = 2.228_139 * (2.0_f64 * 0.0002 / 6.0).sqrt();
-        assert!((lower - (0.1 - reach)).abs() < 1e-6 && (upper - (0.1 + reach)).abs() < 1e-6, "{lower} {upper}");
-        assert_eq!(apart(&around(1.0)[..5], &around(1.0), 0.95), None);
-        let (lower, upper) = apart(&[1.0; 6], &[1.5; 6], 0.95).expect("no spread is no obstacle");
-        assert!((lower - 0.5).abs() < 1e-9 && (upper - 0.5).abs() < 1e-9);
-        assert_eq!((typical(&[]), typical(&[2.0, 4.0])), (None, Some(3.0)));
     }
 
     #[test]

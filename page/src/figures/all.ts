@@ -2,9 +2,6 @@
 
 import type { Figure, Lacking } from "../frame";
 import type { Looking, State } from "../state";
-import { gains, versus } from "../versus";
-import { apart, travelled } from "./between";
-import { errors } from "./errors";
 import { heatmap } from "./heatmap";
 import { knee } from "./knee";
 import { load } from "./load";
@@ -16,15 +13,10 @@ import { sweep } from "./sweep";
 export type Maker = (looking: Looking, redraw: () => void) => Figure | Lacking | null;
 
 export const makers = (state: State): Maker[] => [
-  versus,
-  gains,
-  (looking) => apart(looking, state),
-  (looking) => travelled(looking, state),
   (looking, redraw) => heatmap(looking, state, redraw),
   sweep,
   percentiles,
   load,
   knee,
-  errors,
   overTime,
 ];

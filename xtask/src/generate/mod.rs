@@ -5,7 +5,7 @@ mod factors;
 use std::fs::{self, File};
 
 use anyhow::{Context, Result, bail};
-use bytegauge_compare::{between_schema, history_schema};
+use bytegauge_compare::history_schema;
 use bytegauge_import::ImportOptions;
 use bytegauge_model::Nanos;
 use bytegauge_plan::{Catalog, Plan, built_in, resolve};
@@ -33,7 +33,6 @@ const DOCUMENTS: &[Document] = &[
     Document { path: "docs/tutorial.md", notice: "", text: || within("docs/tutorial.md") },
     // JSON has no comments; the README describes how it is made.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(json::schema()) },
-    Document { path: "crates/compare/schema/between.schema.json", notice: "", text: || Ok(between_schema()) },
     Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(history_schema()) },
 ];
 

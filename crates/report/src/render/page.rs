@@ -17,25 +17,20 @@ use crate::Report;
 /// The page as `page/` builds it: `cargo xtask page`.
 pub const TEMPLATE: &str = include_str!("../../page/page.html");
 
-/// The places of the documents: of each session, and of the comparison of several.
-const SLOTS: [(&str, &str); 2] = [("sessions", "[]"), ("between", "null")];
+/// The place of the documents, before their data and after.
+const SLOT: [&str; 2] = ["<script type=\"application/json\" id=\"sessions\">", "</script>"];
 
-/// The page of some sessions, of which it opens the first, and the document of their comparison, `null` without one.
-pub fn render(views: &[Report], mut between: Value) -> String {
-    drop_unknown(&mut between);
-    filled([packed(&documents(views)), packed(&embedded(between))])
+/// The place as the page is built.
+const EMPTY: &str = "[]";
+
+/// The page of some sessions, of which it opens the first.
+pub fn render(views: &[Report]) -> String {
+    TEMPLATE.replacen(&SLOT.join(EMPTY), &SLOT.join(&packed(&documents(views))), 1)
 }
 
 /// The documents of some sessions, as embedded in a page.
 pub fn documents(views: &[Report]) -> String {
     embedded(Value::Array(views.iter().map(document).collect()))
-}
-
-fn filled(documents: [String; SLOTS.len()]) -> String {
-    let slots = SLOTS.into_iter().zip(documents);
-    slots.fold(TEMPLATE.to_owned(), |page, ((name, empty), json)| {
-        page.replacen(&slot(name, empty), &slot(name, &json), 1)
-    })
 }
 
 /// Data as a page stores it, compressed to a fifth: gzip in base64.
@@ -47,17 +42,16 @@ fn packed(json: &str) -> String {
 
 /// The documents in a page as JSON, for programs that read pages; `None` if it has none.
 pub fn documents_in(page: &str) -> Option<String> {
-    let (end, place) = ("</script>", slot(SLOTS[0].0, ""));
-    let (data, _) = page.split_once(place.trim_end_matches(end))?.1.split_once(end)?;
-    let bytes = BASE64_STANDARD.decode(data).ok()?;
-    let mut json = String::new();
-    GzDecoder::new(bytes.as_slice()).read_to_string(&mut json).ok()?;
-    Some(json)
+    unpacked(page, SLOT[0])
 }
 
-/// An element of data.
-fn slot(name: &str, json: &str) -> String {
-    format!("<script type=\"application/json\" id=\"{name}\">{json}</script>")
+/// The text in the element that begins with `start`.
+fn unpacked(page: &str, start: &str) -> Option<String> {
+    let (data, _) = page.split_once(start)?.1.split_once(SLOT[1])?;
+    let bytes = BASE64_STANDARD.decode(data).ok()?;
+    let mut text = String::new();
+    GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Data as embedded in a page: within a string of JSON `<` is escaped, so that no name can end the element. The page shows strings
@@ -142,15 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn template_has_places_after_its_policy() {
+    fn template_has_its_place_after_its_policy() {
         let policy = TEMPLATE.find("Content-Security-Policy").expect("a policy");
-        for (name, empty) in SLOTS {
-            assert_eq!(TEMPLATE.matches(&slot(name, empty)).count(), 1, "{name}");
-            assert!(policy < TEMPLATE.find(&slot(name, empty)).expect("a place"), "{name}");
-        }
+        assert_eq!(TEMPLATE.matches(&SLOT.join(EMPTY)).count(), 1);
+        assert!(policy < TEMPLATE.find(&SLOT.join(EMPTY)).expect("a place"));
         assert!(TEMPLATE.contains("default-src 'none'") && !TEMPLATE.contains("connect-src"));
+        let program = unpacked(TEMPLATE, "<script type=\"text/plain\" id=\"program\">").expect("the program");
         for address in ["src=\"http", "href=\"http", "@import", "url(http", "-inline'", "-eval'"] {
-            assert!(!TEMPLATE.contains(address), "{address}");
+            assert!(!TEMPLATE.contains(address) && !program.contains(address), "{address}");
         }
     }
 

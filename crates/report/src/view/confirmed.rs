@@ -7,7 +7,6 @@ use bytegauge_stats::trial_metrics::compared_cost_ns;
 
 use super::compare::{self, GroupAnalysis};
 use super::estimate::throughput;
-use super::groups;
 use super::input::CompareInput;
 use super::input::Settings;
 use super::levels::matching;
@@ -19,12 +18,8 @@ pub struct SessionGroup {
     pub id: GroupId,
     /// Its conditions.
     pub conditions: Spec,
-    /// The compared quantity: `ns_per_byte`, `cpu_ns_per_call`, ….
-    pub cost: &'static str,
     /// Whether a significant result of it counts as proven.
     pub proves: bool,
-    /// The place of the cell that it recommends.
-    pub chosen: Option<usize>,
     /// The compared cells.
     pub cells: Vec<ConfirmedCell>,
     /// Its comparison, with the cells in the same order.
@@ -37,8 +32,6 @@ pub struct ConfirmedCell {
     pub id: CellId,
     /// Its choices.
     pub choices: Spec,
-    /// ln cost of every trial.
-    pub ln_costs: Vec<f64>,
     /// The memory that it takes, bytes, where its choices state one.
     pub footprint_bytes: Option<f64>,
     /// It stalls, harms its users, or does not carry a load that others carry.
@@ -59,12 +52,6 @@ fn of_group(group: GroupAnalysis, input: &CompareInput) -> SessionGroup {
         ConfirmedCell {
             id: settled.cell.id.clone(),
             choices: matching(&settled.cell.factors, Some(Role::Choice)),
-            ln_costs: settled
-                .trials
-                .iter()
-                .filter_map(|trial| compared_cost_ns(trial, group.offered, &settled.cell.factors))
-                .map(f64::ln)
-                .collect(),
             footprint_bytes: cell.footprint_bytes,
             unfit: cell.unfit,
         }
@@ -72,9 +59,7 @@ fn of_group(group: GroupAnalysis, input: &CompareInput) -> SessionGroup {
     SessionGroup {
         id: group.row.group.id.clone(),
         conditions: matching(&group.row.group.factors, None),
-        cost: groups::cost_name(&group, &input.settled),
         proves: group.standing.proves,
-        chosen: group.alone.cell,
         cells: cells.collect(),
         verdict: group.verdict,
     }

@@ -3,7 +3,6 @@
 
 mod across;
 mod audit;
-mod between;
 mod both_ways;
 mod calls;
 mod checks;

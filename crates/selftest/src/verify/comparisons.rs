@@ -3,7 +3,7 @@
 use super::{Demand, RunTally, Runs, VerificationRow, number};
 use crate::harness_check::slope;
 use crate::sim::{Noise, SWINGS, Scenario, Steal};
-use bytegauge_stats::compare::{ComparisonTerms, Verdict, over_cells, paired};
+use bytegauge_stats::compare::{ComparisonTerms, Verdict, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const BLOCKS: usize = 20;
@@ -15,7 +15,6 @@ pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = equal_arms(runs);
     rows.extend(slowdowns(runs));
     rows.extend(borderline(runs));
-    rows.push(false_discoveries(runs));
     rows
 }
 
@@ -84,29 +83,6 @@ fn borderline(runs: Runs) -> Vec<VerificationRow> {
 }
 
 /// Forty cells of which ten are slower by 5 %: the share of "worse" that is false.
-fn false_discoveries(runs: Runs) -> VerificationRow {
-    let repetitions = runs.repetitions(1000);
-    let mut random = seeded(runs.seed, 1000);
-    let (mut false_share, mut found) = (0.0, RunTally::default());
-    for _ in 0..repetitions {
-        let slower = |cell: usize| cell < 10;
-        let cells: Vec<_> = (0..40)
-            .map(|cell| {
-                let shift = if slower(cell) { 0.05 } else { TERMS.delta };
-                paired(&differences(shift, Noise::Normal, &mut random), &TERMS)
-            })
-            .collect();
-        let verdicts = over_cells(&cells, &TERMS);
-        let claimed = |cell: &usize| matches!(verdicts[*cell], Verdict::Worse | Verdict::Better);
-        let claims = (0..40).filter(claimed).count();
-        let wrong = (10..40).filter(claimed).count();
-        false_share += wrong as f64 / claims.max(1) as f64 / repetitions as f64;
-        (0..10).for_each(|cell| found.count(claimed(&cell)));
-    }
-    let note = format!("40 cells, 30 of them at δ; {:.0} % of the slower ones found", found.percent());
-    number("false among cells called worse", "at most 5 %", 100.0 * false_share, "%", false_share <= 0.05, note)
-}
-
 fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {
     let effects = vec![0.0, slowdown.ln_1p()];
     let scenario = Scenario { environment: SWINGS, ..Scenario::new(effects, noise, SPREAD) };
