@@ -19,7 +19,7 @@ pub use help::{full_help, is_full_help};
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
 
 /// The formats of a stored report: those, and what other programs read.
-pub const STORED_FORMATS: [&str; 8] = ["text", "json", "csv", "markdown", "go-bench", "openmetrics", "prom", "junit"];
+pub const STORED_FORMATS: [&str; 6] = ["text", "json", "csv", "markdown", "go-bench", "junit"];
 
 /// The formats of an export.
 pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];

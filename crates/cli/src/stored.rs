@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, GroupId, Nanos, SessionId, SessionStatus};
-use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit, openmetrics};
+use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit};
 use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
 use bytegauge_report::{Report, SessionData, Settings, paused_ns};
@@ -69,8 +69,6 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
             Some("go-bench") => {
                 terminal::print_data(&go_bench::render(view, &SessionData::load(&store, view.session)?));
             }
-            Some("openmetrics") => terminal::print_data(&openmetrics::render(view)),
-            Some("prom") => terminal::print_data(&openmetrics::prom(view)),
             Some("junit") => terminal::print_data(&junit::render(view)),
             _ => {
                 show(view, matches, &path)?;

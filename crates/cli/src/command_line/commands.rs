@@ -254,7 +254,7 @@ pub fn report() -> Command {
             switch("across", "Report what holds across sessions").conflicts_with("html"),
             "the sessions named, or all sessions of the same plan on this machine",
         ))
-        .arg(with_details(format, "go-bench is for benchstat, prom for node_exporter, junit for CI services"))
+        .arg(with_details(format, "go-bench is for benchstat, junit for CI services"))
         .arg(option::html())
         .arg(switch("open", "Open the page in the browser").requires("html"))
         .arg(option::full())

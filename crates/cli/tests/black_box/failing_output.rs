@@ -18,8 +18,6 @@ const PRINTING: &[&str] = &[
     "report --format csv",
     "report --format markdown",
     "report --format junit",
-    "report --format openmetrics",
-    "report --format prom",
     "report --format go-bench",
     "report --html page.html",
     "report --across 1 2",

@@ -12,15 +12,13 @@ use crate::bench::{BINARY, Bench, QUICK, json_lines, possible};
 const HOSTILE: &str = "\u{1b}]0;pwned\u{7}\u{1b}[31mEVIL\u{9b}1m\u{202e}\u{2028}";
 
 /// Every output of stored results.
-const OUTPUTS: [&str; 12] = [
+const OUTPUTS: [&str; 10] = [
     "report",
     "report --full",
     "report --format json",
     "report --format csv",
     "report --format markdown",
     "report --format junit",
-    "report --format openmetrics",
-    "report --format prom",
     "report --format go-bench",
     "report list",
     "report export",

@@ -22,34 +22,3 @@ fn benchstat_reads_our_lines() {
     let read = bench.shell(&format!("benchstat {base} {head}")).exits(0);
     read.prints(&["Check/value=1", "Check/value=2", "sec/op", "cpu-sec/op", "vs base"]);
 }
-
-#[test]
-fn a_parser_of_openmetrics_reads_our_gauges() {
-    gauges_are_read("prometheus_client.openmetrics.parser", "openmetrics");
-}
-
-#[test]
-fn parser_of_prometheus_reads_gauges() {
-    gauges_are_read("prometheus_client.parser", "prom");
-}
-
-fn gauges_are_read(module: &str, format: &str) {
-    const PARSER: &str = "import text_string_to_metric_families as parse";
-    let parser = &format!("from {module} {PARSER}");
-    if !possible("install it with `apt-get install python3-prometheus-client`", "python3", &["-c", parser]) {
-        return;
-    }
-    let bench = Bench::new();
-    session(&bench);
-    let script = format!(
-        "{parser}\nimport sys\nfor family in parse(sys.stdin.read()):\n  \
-         for sample in family.samples: print(family.type, sample.name, sample.labels['value'])"
-    );
-    assert_eq!(
-        bench.run(&format!("report --format {format}")).exits(0).stdout.contains("# EOF"),
-        format == "openmetrics"
-    );
-    let program = bench.write("read.py", &script);
-    let read = bench.shell(&format!("\"$BYTEGAUGE\" report --format {format} | python3 {program}")).exits(0);
-    read.prints(&["gauge bytegauge_rate 1", "gauge bytegauge_rate 2", "gauge bytegauge_trials 1"]);
-}

@@ -10,7 +10,6 @@ pub mod json;
 pub mod junit;
 mod layout;
 pub mod markdown;
-pub mod openmetrics;
 pub mod over_time;
 pub mod page;
 pub mod screen;

@@ -143,7 +143,6 @@ fn documents((data, view): &(SessionData, Report)) -> Vec<(&'static str, String)
         ("csv", render::csv::render(view)),
         ("markdown", render::markdown::render(view)),
         ("junit", render::junit::render(view)),
-        ("openmetrics", render::openmetrics::render(view)),
         ("go-bench", render::go_bench::render(view, data)),
         ("documents", render::page::documents(std::slice::from_ref(view))),
     ]
