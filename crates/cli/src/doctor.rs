@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fs, thread};
 
-use bytegauge_model::option::OPTIONS;
-use bytegauge_model::{Level, Nanos, Spec, escape, kernel_faults};
+use bytegauge_model::{Nanos, escape, kernel_faults};
 use bytegauge_report::words::fit::{cut, wrap};
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
@@ -60,13 +59,23 @@ const INDENT: usize = 15;
 /// A finding needs this much room on any screen.
 const WORDS_MIN: usize = 30;
 
+/// How a finding concerns the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Good,
+    /// The command fixes it, or the text names who can.
+    Fix,
+    /// Harmless or unknown.
+    Info,
+}
+
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Symptom {
     /// The subject.
     name: &'static str,
-    /// `good`; `fix`: the command fixes it, or the text names who can; `info`: harmless or unknown.
-    state: &'static str,
+    state: State,
     /// The fact, and why it matters.
     found: String,
     /// The command that fixes it.
@@ -110,14 +119,14 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
         Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
         _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(print::COLUMNS))),
     }
-    let is_bad = symptoms.iter().any(|symptom| symptom.state == "fix");
+    let is_bad = symptoms.iter().any(|symptom| symptom.state == State::Fix);
     Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
 }
 
 /// The first findings to fix, one in each line of at most `width` characters.
 pub fn worst(width: usize) -> Vec<String> {
     let symptoms = symptoms(&MachineEnvironment::read(), &facts(GLANCE));
-    let to_fix: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "fix").collect();
+    let to_fix: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == State::Fix).collect();
     let mut lines = Vec::new();
     for symptom in to_fix.iter().take(2) {
         let line = format!("Fix    {}: {}", symptom.name, symptom.found);
@@ -144,9 +153,9 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
     let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
     for symptom in symptoms {
         let mark = match symptom.state {
-            "good" => "✓",
-            "fix" => "✗",
-            _ => "·",
+            State::Good => "✓",
+            State::Fix => "✗",
+            State::Info => "·",
         };
         let lines = wrap(&symptom.found, width.saturating_sub(INDENT).max(WORDS_MIN));
         for (at, line) in lines.iter().enumerate() {
@@ -155,7 +164,7 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
         }
         out.extend(symptom.command.iter().map(|command| of_command(command, width)));
     }
-    let count = symptoms.iter().filter(|symptom| symptom.state == "fix").count();
+    let count = symptoms.iter().filter(|symptom| symptom.state == State::Fix).count();
     out.push_str(&match count {
         0 => "\nnothing to fix\n".to_owned(),
         count => format!("\n{count} to fix (✗); commands with sysctl last until the next boot\n"),
@@ -206,14 +215,12 @@ fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
         steal(facts),
         busy(facts),
         quota(environment),
-        mitigations(environment),
         files(facts),
         socket_buffers(environment),
         backlog(facts),
         io_uring(environment, facts),
         buffers(facts),
         clock(environment),
-        options_over_loopback(),
         kernel_fault(environment),
     ]
     .into_iter()
@@ -222,15 +229,15 @@ fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
 }
 
 fn good(name: &'static str, found: impl Into<String>) -> Symptom {
-    Symptom { name, state: "good", found: found.into(), command: None }
+    Symptom { name, state: State::Good, found: found.into(), command: None }
 }
 
 fn info(name: &'static str, found: impl Into<String>) -> Symptom {
-    Symptom { name, state: "info", found: found.into(), command: None }
+    Symptom { name, state: State::Info, found: found.into(), command: None }
 }
 
 fn fix(name: &'static str, found: impl Into<String>, command: impl Into<String>) -> Symptom {
-    Symptom { name, state: "fix", found: found.into(), command: Some(command.into()) }
+    Symptom { name, state: State::Fix, found: found.into(), command: Some(command.into()) }
 }
 
 fn governor(environment: &MachineEnvironment) -> Option<Symptom> {
@@ -300,17 +307,6 @@ fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
             "at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"
         ),
     ))
-}
-
-fn mitigations(environment: &MachineEnvironment) -> Option<Symptom> {
-    let all = &environment.cpu.mitigations;
-    let active = all.values().filter(|state| state.starts_with("Mitigation")).count();
-    let open = all.values().filter(|state| state.starts_with("Vulnerable")).count();
-    if all.is_empty() {
-        return None;
-    }
-    let off = "mitigations=off at boot only where all code is trusted";
-    Some(info("mitigations", format!("{active} on, {open} open ({off})")))
 }
 
 fn files(facts: &Facts) -> Option<Symptom> {
@@ -383,19 +379,6 @@ fn buffers(facts: &Facts) -> Option<Symptom> {
     })
 }
 
-/// Options of sockets whose effect cannot be measured between two ends on this host, by reason.
-fn options_over_loopback() -> Option<Symptom> {
-    let path = Spec::from([("transport", Level::Name("tcp".into())), ("connect_per_call", Level::Switch(true))]);
-    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for row in OPTIONS {
-        by_reason.entry((row.no_effect)(&path).unwrap_or_default()).or_default().push(row.name);
-    }
-    by_reason.remove("");
-    let each = by_reason.into_iter().map(|(why, names)| format!("{} ({why})", names.join(", ")));
-    let found = each.collect::<Vec<_>>().join("; ");
-    (!found.is_empty()).then(|| info("options", format!("without effect over loopback: {found}; use --host")))
-}
-
 fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "clock";
     let source = environment.cpu.clock_source.as_deref()?;
@@ -413,7 +396,7 @@ fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
 mod tests {
     use super::*;
 
-    fn state(of: Option<Symptom>) -> &'static str {
+    fn state(of: Option<Symptom>) -> State {
         of.expect("a symptom").state
     }
 
@@ -436,10 +419,10 @@ mod tests {
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
-        let to_fix: Vec<&str> = found.iter().filter(|one| one.state == "fix").map(|one| one.name).collect();
+        let to_fix: Vec<&str> = found.iter().filter(|one| one.state == State::Fix).map(|one| one.name).collect();
         assert_eq!(to_fix, ["governor", "steal", "others", "open files", "sockets", "backlog", "io_uring"]);
         let has_advice = |one: &Symptom| one.command.is_some() || one.found.contains("the owner of the host");
-        assert!(found.iter().all(|one| (one.state == "fix") == has_advice(one)), "{found:?}");
+        assert!(found.iter().all(|one| (one.state == State::Fix) == has_advice(one)), "{found:?}");
         let text = shown(&environment, &found, usize::MAX);
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to fix"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
@@ -466,15 +449,6 @@ mod tests {
     }
 
     #[test]
-    fn options_without_effect_are_listed_by_reason() {
-        let found = options_over_loopback().unwrap();
-        assert_eq!(found.state, "info");
-        let polling = "SO_BUSY_POLL, SO_PREFER_BUSY_POLL, SO_BUSY_POLL_BUDGET, EPIOCSPARAMS (loopback has";
-        assert!(found.found.contains(polling), "{}", found.found);
-        assert!(!found.found.contains("SO_SNDBUF") && !found.found.contains("TCP_FASTOPEN"), "{}", found.found);
-    }
-
-    #[test]
     fn quiet_machine_has_nothing_to_fix() {
         let mut environment = MachineEnvironment::default();
         environment.cpu.governor = Some("performance".into());
@@ -493,20 +467,19 @@ mod tests {
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
-        let of_machine = || found.iter().filter(|one| one.name != "options");
-        assert!(of_machine().all(|one| one.state == "good"), "{found:?}");
+        assert!(found.iter().all(|one| one.state == State::Good), "{found:?}");
         let text = shown(&environment, &found, usize::MAX);
         assert!(text.ends_with("nothing to fix\n"), "{text}");
         // A moment without steal does not contradict a session that met some.
         assert!(text.contains("the host took 0.0 % of the CPUs in these 3 s, < 0.1 % since boot"), "{text}");
         // As in a container, whose sysctl is the host's.
-        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "info");
+        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), State::Info);
     }
 
     #[test]
     fn unknown_facts_have_no_finding() {
         let found = symptoms(&MachineEnvironment::default(), &Facts::default());
-        assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor", "options"]);
-        assert_eq!(state(governor(&MachineEnvironment::default())), "info");
+        assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor"]);
+        assert_eq!(state(governor(&MachineEnvironment::default())), State::Info);
     }
 }
