@@ -429,7 +429,7 @@ mod control_group_tests {
             return;
         }
         let own = std::env::current_exe().unwrap();
-        let name = "control_group::tests::group_in_its_own_process";
+        let name = "supervisor::control_group_tests::group_in_its_own_process";
         let output = Command::new(own).args(["--exact", name, "--ignored"]).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
