@@ -11,7 +11,7 @@ use bytegauge_report::words::fit::{cut, wrap};
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe, delta};
+use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe};
 use bytegauge_sys::process::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
@@ -178,8 +178,8 @@ fn facts(length: Nanos) -> Facts {
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
         thread::sleep(Duration::from_nanos(length.0));
-        let seen = delta(&before, &probe.sample().ok()?);
-        let elapsed_ns = seen.elapsed_ns.max(1) as f64;
+        let seen = probe.sample().ok()?.since(&before);
+        let elapsed_ns = seen.at_ns.max(1) as f64;
         let cpus = seen.per_cpu.len().max(1) as f64;
         let ticks = |of: fn(&CpuTicks) -> u64| before.per_cpu.iter().map(of).sum::<u64>() as f64;
         Some(Facts {

@@ -6,7 +6,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
-use bytegauge_sys::proc_stat::{MachineProbe, MachineSample, delta};
+use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
 use bytegauge_sys::snmp::{self, ProtocolTable};
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
@@ -38,12 +38,11 @@ impl Watch {
 
     /// The machine's counts since `earlier`.
     pub fn machine_use(&mut self, earlier: Option<&MachineSample>) -> Option<MachineUse> {
-        let change = delta(earlier?, &self.sample()?);
-        let softirq_ticks: u64 = change.per_cpu.iter().map(|cpu| cpu.softirq).sum();
+        let change = self.sample()?.since(earlier?);
         Some(MachineUse {
-            wall_ns: change.elapsed_ns,
+            wall_ns: change.at_ns,
             busy_ns: change.busy_ns(),
-            softirq_ns: softirq_ticks * change.tick_ns,
+            softirq_ns: change.softirq_ns(),
             steal_ns: change.steal_ns(),
             net_rx: change.net_rx_softirqs,
             ..MachineUse::default()
@@ -69,12 +68,12 @@ impl Watch {
         let wall_ns = monotonic_ns() - start.at_ns;
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let own_ns = grown(sum(own_cpu_ns(), elsewhere_ns), start.own_ns);
-        let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
+        let change = start.machine.as_ref().and_then(|earlier| Some(self.sample()?.since(earlier)));
         let share = change.as_ref().map(|change| {
-            let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
+            let capacity_ns = (change.at_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
             // Without our own CPU time that of other programs is unknown as well.
             let others_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
-            let others = others_ns.map(|others_ns| others_ns / change.elapsed_ns.max(1) as f64);
+            let others = others_ns.map(|others_ns| others_ns / change.at_ns.max(1) as f64);
             (change.steal_ns() as f64 / capacity_ns, others)
         });
         Surroundings {

@@ -59,10 +59,10 @@ impl CpuTicks {
 // `idle` and `iowait` may run backwards (proc_stat(5)).
 counts!(CpuTicks { user, nice, system, idle, iowait, irq, softirq, steal } keeps { cpu });
 
-/// The machine's counters at one moment.
+/// The machine's counters at one moment, or what was counted between two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSample {
-    /// The time, by [`clock::monotonic_ns`].
+    /// The time by [`clock::monotonic_ns`], or between the two.
     pub at_ns: u64,
     /// One entry for each CPU that is online.
     pub per_cpu: Vec<CpuTicks>,
@@ -70,20 +70,19 @@ pub struct MachineSample {
     pub net_rx_softirqs: Vec<u64>,
 }
 
-/// The differences between two samples.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MachineDelta {
-    /// Time between the samples, ns.
-    pub elapsed_ns: u64,
-    /// Length of a tick, ns.
-    pub tick_ns: u64,
-    /// One entry for each CPU that was online at both moments.
-    pub per_cpu: Vec<CpuTicks>,
-    /// Soft interrupts that received packets; the index is the CPU's number.
-    pub net_rx_softirqs: Vec<u64>,
-}
+impl MachineSample {
+    /// What was counted since an earlier sample, on the CPUs that were online at both moments; `at_ns` is the time between them.
+    #[must_use]
+    pub fn since(&self, earlier: &MachineSample) -> MachineSample {
+        let before = |cpu: usize| earlier.per_cpu.iter().find(|ticks| ticks.cpu == cpu);
+        let per_cpu = self.per_cpu.iter().filter_map(|after| Some(after.since(before(after.cpu)?)));
+        MachineSample {
+            at_ns: self.at_ns.saturating_sub(earlier.at_ns),
+            per_cpu: per_cpu.collect(),
+            net_rx_softirqs: counts_since(&self.net_rx_softirqs, &earlier.net_rx_softirqs),
+        }
+    }
 
-impl MachineDelta {
     /// CPU time in which the machine worked, all CPUs together, ns.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
@@ -96,21 +95,14 @@ impl MachineDelta {
         self.sum_ns(|ticks| ticks.steal)
     }
 
-    fn sum_ns(&self, part: impl Fn(&CpuTicks) -> u64) -> u64 {
-        self.per_cpu.iter().map(part).sum::<u64>() * self.tick_ns
+    /// Time in soft interrupts, all CPUs together, ns.
+    #[must_use]
+    pub fn softirq_ns(&self) -> u64 {
+        self.sum_ns(|ticks| ticks.softirq)
     }
-}
 
-/// The differences from `earlier` to `later`.
-#[must_use]
-pub fn delta(earlier: &MachineSample, later: &MachineSample) -> MachineDelta {
-    let before = |cpu: usize| earlier.per_cpu.iter().find(|ticks| ticks.cpu == cpu);
-    let per_cpu = later.per_cpu.iter().filter_map(|after| Some(after.since(before(after.cpu)?)));
-    MachineDelta {
-        elapsed_ns: later.at_ns.saturating_sub(earlier.at_ns),
-        tick_ns: tick_ns(),
-        per_cpu: per_cpu.collect(),
-        net_rx_softirqs: counts_since(&later.net_rx_softirqs, &earlier.net_rx_softirqs),
+    fn sum_ns(&self, part: impl Fn(&CpuTicks) -> u64) -> u64 {
+        self.per_cpu.iter().map(part).sum::<u64>() * tick_ns()
     }
 }
 
@@ -290,12 +282,12 @@ mod tests {
         later.per_cpu[1].cpu = 3;
         later.net_rx_softirqs[0] += 15;
         later.net_rx_softirqs[2] = 1;
-        let delta = delta(&earlier, &later);
+        let delta = later.since(&earlier);
         let expected = CpuTicks { user: 9, steal: 2, ..CpuTicks::default() };
         assert_eq!(delta.per_cpu, [expected]);
         assert_eq!(delta.busy_ns(), 9 * tick_ns());
         assert_eq!(delta.steal_ns(), 2 * tick_ns());
-        assert_eq!(delta.elapsed_ns, 500);
+        assert_eq!(delta.at_ns, 500);
         assert_eq!(delta.net_rx_softirqs, [15, 0, 2]);
     }
 

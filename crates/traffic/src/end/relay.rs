@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
-use bytegauge_sys::proc_stat::{MachineProbe, MachineSample, delta};
+use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
 
 use crate::EndError;
 use crate::address::Address;
@@ -40,7 +40,7 @@ impl HostProbe {
     }
 
     fn busy_ns(mut self) -> Option<u64> {
-        Some(delta(&self.before, &self.probe.sample().ok()?).busy_ns())
+        Some(self.probe.sample().ok()?.since(&self.before).busy_ns())
     }
 }
 
