@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use bytegauge_model::{EmulatedLink, WayUse};
+use bytegauge_model::{EmulatedLink, MIX_STEP, WayUse, mix};
 
 /// Packets that are due within this time are given together, nanoseconds: a process cannot be woken more often in time. The
 /// last packet is never early.
@@ -126,18 +126,15 @@ impl<P> LinkWay<P> {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): good enough for packet loss, and the same for one seed on every machine.
+/// Good enough for packet loss, and the same for one seed on every machine.
 #[derive(Debug)]
 struct LossRandom(u64);
 
 impl LossRandom {
     /// A number below a million.
     fn next_millionth(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let mixed = mix(self.0);
+        self.0 = self.0.wrapping_add(MIX_STEP);
         // The upper half, scaled: the probabilities differ by at most one in four thousand.
         ((u128::from(mixed) * 1_000_000) >> 64) as u32
     }

@@ -75,3 +75,17 @@ pub use workload::{
     COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SEND_FROM, SendFrom,
     WORKLOADS, Workload,
 };
+
+/// Mixes the bits of a number: one step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014), the same on every machine and in every version.
+#[inline]
+#[must_use]
+pub fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(MIX_STEP);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The distance between the states of SplitMix64.
+pub const MIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;

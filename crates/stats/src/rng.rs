@@ -6,6 +6,7 @@
 //!
 //! Never seeds itself from the clock or the operating system.
 
+use bytegauge_model::mix;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
 
@@ -22,10 +23,10 @@ pub struct RandomStream {
 #[must_use]
 pub fn seeded(seed: u64, stream: u64) -> RandomStream {
     // Seeds are often 1, 2, 3: mixing spreads them over all 128 bits.
-    let high = spread(seed);
-    let low = spread(high ^ seed.rotate_left(32));
+    let high = mix(seed);
+    let low = mix(high ^ seed.rotate_left(32));
     let state = (u128::from(high) << 64) | u128::from(low);
-    RandomStream { generator: Pcg64::new(state, u128::from(spread(stream))), spare_normal: None }
+    RandomStream { generator: Pcg64::new(state, u128::from(mix(stream))), spare_normal: None }
 }
 
 impl RandomStream {
@@ -79,14 +80,6 @@ impl RandomStream {
             }
         }
     }
-}
-
-/// Mixes the bits of one number (the finaliser of SplitMix64; Steele, Lea and Flood 2014).
-fn spread(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

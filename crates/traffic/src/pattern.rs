@@ -1,8 +1,9 @@
 //! The pattern of verify mode: a byte for every offset of every flow, from a seed.
 //!
 //! A block that arrives twice, is left out, or comes from another flow does not match, because the byte
-//! depends on the offset and on the flow. Eight bytes come from one mixing step (SplitMix64: Steele, Lea,
-//! Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+//! depends on the offset and on the flow. Eight bytes come from one mixing step ([`mix`]).
+
+use bytegauge_model::mix;
 
 /// The pattern of one flow.
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +80,6 @@ impl Pattern {
             done += take;
         }
     }
-}
-
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
