@@ -186,8 +186,6 @@ pub struct FlowReport {
     pub tcp: Option<Box<TcpReport>>,
     /// Options as the kernel set them.
     pub options: Arc<EffectiveOptions>,
-    /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
-    pub socket_memory: OptionalCount,
     /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<DatagramReport>>,

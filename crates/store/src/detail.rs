@@ -52,7 +52,6 @@ pub(crate) struct EndDetail<O> {
 struct KernelDetail<O> {
     tcp: Option<Box<TcpReport>>,
     options: O,
-    socket_memory: OptionalCount,
     datagrams: Option<Box<DatagramReport>>,
 }
 
@@ -67,8 +66,8 @@ impl EndDetail<Arc<EffectiveOptions>> {
     pub(crate) fn of(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, socket_memory, datagrams, .. } = flow.clone();
-            let kernel = KernelDetail { tcp, options, socket_memory, datagrams };
+            let FlowReport { tcp, options, datagrams, .. } = flow.clone();
+            let kernel = KernelDetail { tcp, options, datagrams };
             if kernel.clone().flow(end) == *flow {
                 return EndDetail { only: Some(kernel), ..EndDetail::without_flows(end) };
             }
@@ -128,9 +127,9 @@ impl StoredDetail<'_> {
         };
         end.queued_ns = queued_ns;
         match self.only {
-            Some(KernelDetail { tcp, options, socket_memory, datagrams }) => {
+            Some(KernelDetail { tcp, options, datagrams }) => {
                 let options = shared.options(cell, options.map_or("{}", RawValue::get))?;
-                let kernel = KernelDetail { tcp, options, socket_memory, datagrams };
+                let kernel = KernelDetail { tcp, options, datagrams };
                 end.flows = vec![kernel.flow(&end)];
             }
             None => shared.share(cell, &mut end),
@@ -142,8 +141,8 @@ impl StoredDetail<'_> {
 impl KernelDetail<Arc<EffectiveOptions>> {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let KernelDetail { tcp, options, socket_memory, datagrams } = self;
-        FlowReport { tcp, options, socket_memory, datagrams, counts: end.counts, ..FlowReport::default() }
+        let KernelDetail { tcp, options, datagrams } = self;
+        FlowReport { tcp, options, datagrams, counts: end.counts, ..FlowReport::default() }
     }
 }
 

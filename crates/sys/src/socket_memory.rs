@@ -1,9 +1,6 @@
-//! How much a socket holds, in the kernel's own accounting.
+//! How much a socket holds or had no room for, in the kernel's own accounting.
 //!
-//! Tells a stalled reader from an idle one, and shows what a buffer size really buys: the kernel
-//! charges whole structures (`truesize`), so a buffer of 200 KiB holds less payload than that.
-//!
-//! Never estimates payload from memory.
+//! The kernel charges whole structures (`truesize`), so memory never shows the payload.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,39 +9,24 @@ use crate::datagram::slots::{Control, first, word};
 use crate::errno;
 use crate::option::{self, Name};
 
-/// Numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except the last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketMemory {
-    /// Memory of received data that waits for the reader.
-    pub rmem_alloc: u32,
-    /// Memory reserved for the socket and unused; may fall below zero for a moment.
-    pub fwd_alloc: i32,
-    /// Memory of data in the write queue.
-    pub wmem_queued: u32,
-    /// Packets dropped for lack of room; of UDP, datagrams lost at this socket; of a TCP listener, connections that it did not
-    /// take, most of them since its queue was full (`tcp_listendrop`, include/net/tcp.h).
-    pub drops: u32,
-}
-
-/// Reads `SO_MEMINFO` (Linux 4.12).
+/// Packets that a socket dropped for lack of room (`SK_MEMINFO_DROPS` of `SO_MEMINFO`, include/uapi/linux/sock_diag.h; Linux 4.12): of
+/// UDP, datagrams lost at this socket; of a TCP listener, connections that it did not take, most of them since its queue was full
+/// (`tcp_listendrop`, include/net/tcp.h).
 ///
 /// # Errors
 ///
 /// `ENOPROTOOPT` on an older kernel, `ENOTSOCK` for a pipe or a file.
-pub fn socket_memory(fd: BorrowedFd<'_>) -> io::Result<SocketMemory> {
+pub fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0u8; 9 * size_of::<u32>()];
     let name = Name(libc::SOL_SOCKET, libc::SO_MEMINFO);
     let len = option::read_bytes(fd, name, &mut bytes)?;
-    Ok(parse(&bytes[..len]))
+    Ok(drops_in(&bytes[..len]))
 }
 
-/// A field that the kernel did not fill stays 0: all nine came with the option.
-fn parse(bytes: &[u8]) -> SocketMemory {
-    let word = |index: usize| {
-        let word = bytes.get(index * 4..).and_then(<[u8]>::first_chunk);
-        word.map_or(0, |word| u32::from_ne_bytes(*word))
-    };
-    SocketMemory { rmem_alloc: word(0), fwd_alloc: word(4).cast_signed(), wmem_queued: word(5), drops: word(8) }
+/// The last of nine numbers: 0 if the kernel did not fill it.
+fn drops_in(bytes: &[u8]) -> u64 {
+    let word = bytes.get(8 * 4..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u32::from_ne_bytes(*word).into())
 }
 
 /// Bytes that were written and are not done with (`SIOCOUTQ`): of TCP, payload that the peer has
@@ -104,20 +86,18 @@ mod tests {
     use crate::{io as calls, option, pipe};
 
     #[test]
-    fn words_become_fields() {
-        let bytes: Vec<u8> = [1, 2, 3, 4, u32::MAX, 6, 7, 8, 9].into_iter().flat_map(u32::to_ne_bytes).collect();
-        let expected = SocketMemory { rmem_alloc: 1, fwd_alloc: -1, wmem_queued: 6, drops: 9 };
-        assert_eq!(parse(&bytes), expected);
-        assert_eq!(parse(&bytes[..8]).drops, 0);
+    fn the_ninth_word_counts_drops() {
+        let bytes: Vec<u8> = (1..=9u32).flat_map(u32::to_ne_bytes).collect();
+        assert_eq!(drops_in(&bytes), 9);
+        assert_eq!(drops_in(&bytes[..8]), 0);
     }
 
     #[test]
-    fn unread_tcp_bytes_are_seen_at_the_receiver() {
+    fn acknowledged_tcp_bytes_are_done_with() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (server, _) = listener.accept().unwrap();
+        let (_server, _) = listener.accept().unwrap();
         calls::write(client.as_fd(), &[1; 1000]).unwrap();
-        eventually("the bytes arrive", || socket_memory(server.as_fd()).unwrap().rmem_alloc >= 1000);
         // Acknowledged by the kernel, not by the reader.
         while queued_out(client.as_fd()).unwrap() > 0 {
             std::thread::yield_now();
@@ -127,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_listener_counts_connections_without_room() {
-        let drops = |listener: &TcpListener| socket_memory(listener.as_fd()).unwrap().drops;
+        let drops = |listener: &TcpListener| drops(listener.as_fd()).unwrap();
         let [full, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it changes the backlog.
         assert_eq!(unsafe { libc::listen(full.as_raw_fd(), 0) }, 0);
@@ -159,7 +139,7 @@ mod tests {
         let to = receiver.local_addr().unwrap();
         eventually("a datagram finds no room", || {
             sender.send_to(&[1; 1000], to).unwrap();
-            socket_memory(receiver.as_fd()).unwrap().drops > 0
+            drops(receiver.as_fd()).unwrap() > 0
         });
     }
 
@@ -168,7 +148,7 @@ mod tests {
         let (reader, writer) = pipe::anonymous().unwrap();
         calls::write(writer.as_fd(), b"123").unwrap();
         assert!(queued_out(writer.as_fd()).is_err());
-        assert!(socket_memory(reader.as_fd()).is_err());
+        assert!(drops(reader.as_fd()).is_err());
     }
 }
 

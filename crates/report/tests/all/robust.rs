@@ -59,7 +59,6 @@ fn levels() -> impl Strategy<Value = Spec> {
 fn end() -> impl Strategy<Value = Option<EndReport>> {
     let flow = (count(), count(), count()).prop_map(|(bytes, window_ns, limited)| FlowReport {
         counts: EndCounts { bytes, window_ns, ..EndCounts::default() },
-        socket_memory: limited.into(),
         tcp: Some(Box::new(TcpReport {
             busy_us: window_ns.into(),
             rwnd_limited_us: limited.into(),

@@ -156,10 +156,10 @@ fn drops_of_a_full_socket_are_reported() {
     for _ in 0..200 {
         left.send(&[0; 1000]).unwrap();
     }
-    let dropped = crate::socket_memory::socket_memory(right.as_fd()).unwrap().drops;
+    let dropped = crate::socket_memory::drops(right.as_fd()).unwrap();
     assert!(dropped > 0 && dropped < 200, "{dropped}");
     let after = ProtocolTable::of_udp().unwrap();
-    assert!(after.gained(&before, "RcvbufErrors") >= Some(u64::from(dropped)));
+    assert!(after.gained(&before, "RcvbufErrors") >= Some(dropped));
     let mut inbox = Inbox::new(200, 1000, false);
     let kept = inbox.receive(right.as_fd()).unwrap();
     assert_eq!(kept + dropped as usize, 200);

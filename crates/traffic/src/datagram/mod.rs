@@ -18,7 +18,7 @@ pub(crate) use source::{SourceLoop, cut_size};
 use bytegauge_model::{DatagramReport, Engine, EngineReport, UringKind};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::Inbox;
-use bytegauge_sys::socket_memory::socket_memory;
+use bytegauge_sys::socket_memory::drops;
 use sink::{MessageReceiver, SinkReader};
 use source::{MessageSender, Packer};
 
@@ -147,7 +147,7 @@ impl<E: ReaderWork + 'static> Sink<E> {
         DatagramReport {
             datagrams: window.datagrams,
             packets: window.packets,
-            socket_drops: socket_memory(run.fd).ok().map(|memory| memory.drops.into()),
+            socket_drops: drops(run.fd).ok(),
             ..self.reader.ledger.counts
         }
     }

@@ -116,8 +116,7 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
 
 /// The kernel's facts about the socket.
 fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = options::report(fd, setup);
-    FlowReport { options, socket_memory, ..FlowReport::default() }
+    FlowReport { tcp: None, ..options::report(fd, setup) }
 }
 
 /// Bytes of a flow's whole life, and those that were compared.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine};
 use bytegauge_sys::process;
-use bytegauge_sys::socket_memory::socket_memory;
+use bytegauge_sys::socket_memory::drops;
 
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
@@ -200,7 +200,7 @@ impl ServerThread {
             let driven = engine::drive(setup.server_engine(), &mut party, station, &mut meter);
             meter.close_early();
             if tells_of_it && setup.transport().is_tcp() {
-                listen_drops = socket_memory(listener.as_fd()).ok().map(|memory| memory.drops.into());
+                listen_drops = drops(listener.as_fd()).ok();
             }
             if setup.shares_port() {
                 agent_callers::pass_on_rest(listener.as_fd());

@@ -11,7 +11,7 @@ use bytegauge_model::level::LevelKind;
 use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
 use bytegauge_model::{EffectiveOptions, FlowReport, Level, Spec, TcpReport, Transport, option as option_table};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
-use bytegauge_sys::{socket_memory, tcp_info};
+use bytegauge_sys::tcp_info;
 
 use crate::EndError;
 use crate::setup::Setup;
@@ -214,7 +214,6 @@ fn level(row: &OptionRow, value: Value, spec: &Spec) -> Level {
 pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let transport = setup.transport();
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
-    let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
     FlowReport {
         tcp: tcp.as_ref().map(|info| {
             Box::new(TcpReport {
@@ -224,7 +223,6 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
             })
         }),
         options: in_force(fd, transport, &setup.spec).into(),
-        socket_memory: memory.as_ref().map(held_bytes).into(),
         ..FlowReport::default()
     }
 }
@@ -240,13 +238,6 @@ pub(crate) fn bytes_received(fd: BorrowedFd<'_>, transport: &Transport) -> Optio
         Transport::Mptcp => tcp_info::mptcp_info(fd).ok()?.bytes_received,
         _ => tcp_info::tcp_info(fd).ok()?.bytes_received,
     }
-}
-
-/// Memory that the kernel holds for a socket: queued both ways, and reserved but not yet used
-/// (net/core/sock.c, `sk_get_meminfo`).
-fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
-    let ahead = memory.fwd_alloc.max(0) as u64;
-    u64::from(memory.rmem_alloc) + u64::from(memory.wmem_queued) + ahead
 }
 
 /// The fields of `TCP_INFO` that a report holds.

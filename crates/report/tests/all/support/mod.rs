@@ -143,7 +143,6 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
                 })
             }),
             options: in_force(&[("sndbuf", 212_992), ("rcvbuf", 212_992)]),
-            socket_memory: 180_000.into(),
             ..FlowReport::default()
         };
         EndReport { counts: EndCounts { queued_ns: 0.into(), ..counts }, flows: vec![flow], ..EndReport::default() }

@@ -113,7 +113,6 @@ pub fn plain_trial(n: u64) -> Trial {
         counts,
         tcp: Some(Box::new(tcp)),
         options: options.into(),
-        socket_memory: (2_304 + n).into(),
         series: Vec::new(),
     };
     let end = EndReport { counts, flows: vec![flow], ..EndReport::default() };
@@ -182,8 +181,8 @@ fn options() -> impl Strategy<Value = EffectiveOptions> {
 fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
-        |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
-            datagrams: socket_memory.map(datagrams).map(Box::new),
+        |(n, tcp, options, [datagram, queued_ns], series)| FlowReport {
+            datagrams: datagram.map(datagrams).map(Box::new),
             back: n[0] % 2 == 0,
             counts: EndCounts {
                 queued_ns: queued_ns.into(),
@@ -201,7 +200,6 @@ fn flow() -> impl Strategy<Value = FlowReport> {
             },
             tcp: tcp.map(Box::new),
             options: options.into(),
-            socket_memory: socket_memory.into(),
             series,
         },
     )

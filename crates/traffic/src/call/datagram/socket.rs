@@ -17,7 +17,7 @@ use bytegauge_model::option::Setter;
 use bytegauge_sys::datagram::PeerAddress;
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::socket_memory::socket_memory;
+use bytegauge_sys::socket_memory::drops;
 
 use crate::address::{Address, unbindable};
 use crate::call::socket::cpu_of_thread;
@@ -212,7 +212,7 @@ pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
 
 /// Datagrams for which a socket had no room, since its creation.
 pub fn dropped_at(fd: BorrowedFd<'_>) -> u64 {
-    socket_memory(fd).map_or(0, |memory| memory.drops.into())
+    drops(fd).unwrap_or(0)
 }
 
 #[cfg(test)]
