@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_flamegraph::Flames;
-use bytegauge_harness::event::{Observer, Silent};
+use bytegauge_harness::stages::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{AnalysedGroup, AnalysisProgress, Cell, CellId, Ends, Nanos, SessionId, Workload, factor};

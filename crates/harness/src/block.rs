@@ -20,10 +20,10 @@ use bytegauge_traffic::task::service::ServiceRecord;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
 use crate::environment::ProtocolCounts;
-use crate::event::Event;
 use crate::lost_host::Loss;
 use crate::run::{Run, RunError, RunOptions};
 use crate::run_state::sleep_unless;
+use crate::stages::Event;
 use crate::trial::{self, TrialResult};
 use crate::{cpu_placement, knee};
 

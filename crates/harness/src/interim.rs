@@ -15,8 +15,8 @@ use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::confirm::ConfirmedGroup;
-use crate::event::Event;
 use crate::run::{Ended, Run, RunError};
+use crate::stages::Event;
 use crate::time_limit::with_spare;
 
 impl Run<'_> {

@@ -6,7 +6,6 @@
 
 pub mod cpu_placement;
 pub mod environment;
-pub mod event;
 pub mod host_visit;
 pub mod machine_probe;
 pub mod run;
@@ -21,10 +20,10 @@ mod interim;
 mod knee;
 mod lost_host;
 mod screen;
-mod stages;
+pub mod stages;
 mod time_limit;
 
-pub use event::{Event, Observer};
 pub use interim::{Ahead, AnalysisState, SessionAnalysis};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, stored_plan, this_machine};
+pub use stages::{Event, Observer};

@@ -20,10 +20,10 @@ use thiserror::Error;
 
 use crate::calibrate::series;
 use crate::environment::Watch;
-use crate::event::{Event, Observer};
 use crate::interim::{AnalysisState, first_blocks};
 use crate::lost_host::{self, Losses, LostHost};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionRecord, StageResults, search};
+use crate::stages::{Event, Observer};
 
 /// Settings of a run in addition to its plan.
 #[derive(Clone, Debug, Default)]

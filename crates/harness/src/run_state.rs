@@ -17,7 +17,7 @@ use bytegauge_traffic::task::service::ServiceRecord;
 use serde_json::Value;
 
 use crate::environment::Watch;
-use crate::event::{Event, Observer};
+use crate::stages::{Event, Observer};
 
 /// What is written and reported of a session.
 pub(crate) struct SessionRecord<'a> {

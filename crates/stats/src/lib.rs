@@ -6,8 +6,8 @@
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
-//! result of one group; calls [`block_dependence`], [`best_set`]) → [`recommend`] (the cheapest option that is good
-//! enough everywhere) → [`decision_rule`] (the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
+//! result of one group; calls [`block_dependence`], [`best_set`]) → [`decision_rule`] (the cheapest option that is good
+//! enough everywhere, and the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
 //! trials.
 //!
 //! Other modules: [`quantile`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
@@ -34,7 +34,6 @@ pub mod modes;
 pub mod noise_grade;
 pub mod outlier;
 pub mod quantile;
-pub mod recommend;
 pub mod rng;
 pub mod trial_counts;
 pub mod trial_metrics;

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod block;
 mod cell;
 pub mod column;
 mod detail;

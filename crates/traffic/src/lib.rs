@@ -27,7 +27,6 @@ pub mod relay;
 pub mod ring;
 pub mod setup;
 mod setup_levels;
-mod spin;
 pub mod stream;
 pub mod tally;
 pub mod task;

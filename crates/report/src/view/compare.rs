@@ -9,8 +9,8 @@ use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, Counted, GroupId, Role, Spec, Trial};
 use bytegauge_stats::call_percentiles::p99_of_trial;
+use bytegauge_stats::decision_rule::{OptionRecommendation, recommend};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::{OptionRecommendation, recommend};
 use bytegauge_stats::trial_metrics::{compared_cost_ns, compared_cpu_ns};
 use bytegauge_store::GroupRow;
 

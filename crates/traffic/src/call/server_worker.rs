@@ -160,7 +160,7 @@ impl ServerShared {
                 Planted::Nothing
             }
             PlantedFault::Spin { ns } => {
-                crate::spin::spin_by_clock_ns(ns);
+                crate::pace::spin_by_clock_ns(ns);
                 Planted::Nothing
             }
             PlantedFault::ShortReply { after_bytes }

@@ -17,11 +17,10 @@ use crate::datagram::handshake::is_gone;
 use crate::datagram::numbers::{self, Layout};
 use crate::engine::Stop;
 use crate::meter::Meter;
-use crate::pace::Pace;
+use crate::pace::{Pace, spin_ns};
 use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::{Setup, TransferLimit};
-use crate::spin::spin_ns;
 
 /// Default number of datagrams per call of `mmsg`: more gain little, and keep the reader waiting.
 const BATCH: usize = 64;

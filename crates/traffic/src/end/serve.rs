@@ -14,7 +14,7 @@ use crate::end::thread_group::EndPlan;
 use crate::end::{client, relay, relay_program, server, stream};
 use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;
-use crate::{EndError, engine, ring, spin, task};
+use crate::{EndError, engine, pace, ring, task};
 
 /// Serves commands until `Quit` or until the channel is closed.
 pub fn serve(peer: &mut impl Peer, body: Body) {
@@ -102,7 +102,7 @@ fn open(
     }
     if setup.spins() && role != EndRole::Relay {
         // Before anything counts.
-        spin::prepare();
+        pace::prepare();
     }
     // A role belongs to its workload: an agent allows what the workload needs.
     match (setup.workload(), role, address) {

@@ -7,10 +7,10 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
 use crate::flow::{Flow, Want};
+use crate::pace::{spin_by_clock_ns, spin_ns};
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::spin::{spin_by_clock_ns, spin_ns};
 use crate::stream::pattern;
 use crate::stream::urgent::{UrgentMessages, UrgentReader};
 

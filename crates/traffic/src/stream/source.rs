@@ -11,10 +11,10 @@ use bytegauge_model::{Engine, Fill, SendFrom, Tls};
 use bytegauge_sys::file;
 
 use crate::flow::{Flow, Want};
+use crate::pace::spin_ns;
 use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::spin::spin_ns;
 use crate::stream::urgent::UrgentWriter;
 use crate::{EndError, lock};
 
