@@ -43,12 +43,24 @@ impl ProgramOutput {
     }
 }
 
-/// The last line with text that is no frame of a stack trace (`    at …`), made safe to print.
+/// Lines that may follow a stack trace which ended a program: Node prints its version and the fields of the error.
+const AFTER_TRACE: usize = 20;
+
+/// The last line with text, or the exception whose stack trace ended the program; made safe to print.
 pub(super) fn last_line(text: &str) -> Option<String> {
-    let is_frame = |line: &&str| {
+    let is_frame = |line: &str| {
         line.starts_with([' ', '\t']) && ["at ", "... "].iter().any(|word| line.trim_start().starts_with(word))
     };
-    text.lines().rev().find(|line| !line.trim().is_empty() && !is_frame(line)).map(safe)
+    let last_first: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).collect();
+    let has_trace = last_first.iter().take(AFTER_TRACE).any(|line| is_frame(line));
+    let names_it = |pair: &&[&str]| {
+        has_trace
+            && is_frame(pair[0])
+            && !is_frame(pair[1])
+            && ["Error", "Exception"].iter().any(|word| pair[1].contains(word))
+    };
+    let exception = last_first.windows(2).find(names_it).map(|pair| pair[1]);
+    exception.or_else(|| last_first.iter().copied().find(|line| !is_frame(line))).map(safe)
 }
 
 /// The last lines with text in their order, made safe to print.
@@ -187,6 +199,8 @@ mod tests {
         let java = "start\nException in thread \"main\" java.net.ConnectException: Connection refused\n\tat a.B.c(B.java:1)\n\t... 5 more\n";
         let expected = "Exception in thread \"main\" java.net.ConnectException: Connection refused";
         assert_eq!(last_line(java).as_deref(), Some(expected));
+        let node = "Error: connect ECONNREFUSED\n    at a (node:net:1)\nEmitted 'error' event at:\n    at b (node:c:2) {\n  errno: -111\n}\n\nNode.js v20\n";
+        assert_eq!(last_line(node).as_deref(), Some("Error: connect ECONNREFUSED"));
         assert_eq!(last_line("Caused by:\n    at most 3\n    refused\n").as_deref(), Some("refused"));
     }
 }
