@@ -234,6 +234,10 @@ fn resumed_plan_is_shown_first() {
         "if blocks take as long as before",
         "read-size  compared  4K 64K",
     ]);
+    bench.run("stream --resume 1 --until conclusive --dry-run").exits(0).prints(&[
+        "continues to analysis 3 of 3:\n  18 more confirmation blocks (6 of 24 are measured)",
+        "likely makes intervals 0.5 times as wide",
+    ]);
     bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
     assert_eq!(bench.run("report export").exits(0).stdout, before, "nothing was measured");
 }

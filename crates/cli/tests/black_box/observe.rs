@@ -92,7 +92,7 @@ fn calls_are_counted_and_the_plan_runs() {
     // Existing files are not overwritten.
     let again = ["observe", "--time", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
     let again = bench.run_args(&[&again[..], &["count=40"]].concat());
-    again.exits(0).prints(&["Ends ", "Cost ", "tracing made it", "bytegauge run ./observed-dd-2.toml", check]);
+    again.exits(0).prints(&["Ends ", "Cost ", "tracing made it", "Plan   written to ./observed-dd-2.toml", check]);
 }
 
 /// Arguments are text from outside: a newline, letters of several bytes, and control characters.

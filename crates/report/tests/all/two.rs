@@ -70,6 +70,23 @@ fn the_next_step_has_the_forecast() {
 }
 
 #[test]
+fn shown_rates_agree_with_the_difference() {
+    let view = view(&two(1.0, 24));
+    let versus = view.versus.as_ref().expect("two");
+    let texts = &view.texts[0];
+    let shown = |id| {
+        let row = texts.rows.iter().position(|row| row == id).expect("a row");
+        texts.columns[0].texts[row].parse::<f64>().expect("a rate")
+    };
+    let longer = versus.difference.longer.expect("a difference");
+    let in_pairs = if longer < 0.0 { 1.0 / (1.0 - longer) } else { 1.0 + longer };
+    let differs = |ratio: f64| (ratio / in_pairs - 1.0).abs();
+    assert!(differs(shown(&versus.a.cell) / shown(&versus.b.cell)) < 0.011, "{texts:?}");
+    let medians = versus.a.rate.zip(versus.b.rate).map(|(a, b)| a / b).expect("medians");
+    assert!(differs(medians) > 0.02, "medians would agree by chance: {medians} {in_pairs}");
+}
+
+#[test]
 fn differing_control_widens_the_interval() {
     let control = |read_sizes: Vec<u64>| {
         let view = view(&two_of(Plan { read_sizes, noise: 0.005, twin_bias: 0.06, ..Plan::default() }, 24));
