@@ -201,8 +201,7 @@ impl ProgramRun<'_> {
         let mut server = self.start(task, waiting)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
-        let is_tcp = matches!(task.ready, ReadyWhen::Tcp(_));
-        let traffic = NamespaceCounts::before(self.tables()).filter(|_| is_tcp);
+        let traffic = NamespaceCounts::before(self.tables()).filter(|_| matches!(task.ready, ReadyWhen::Tcp(_)));
         let mut report =
             self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
                 (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
