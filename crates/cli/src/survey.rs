@@ -6,7 +6,7 @@ use bytegauge_harness::{Ended, RunOptions, machine_probe};
 use bytegauge_model::unit::significant;
 use bytegauge_plan::built_in::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{Plan, PlanError, resolve};
-use bytegauge_report::render::brief;
+use bytegauge_report::render::screen;
 use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use clap::{ArgMatches, Id};
@@ -80,7 +80,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines };
         let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, shown)?;
         let view = Report::of(&SessionData::load(&store, session)?, &Settings::default());
-        let lines = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
+        let lines = screen::brief(&view, LINES_MAX, width, &style.program).join("\n");
         terminal::print(&format!("{title} (session {session})\n{lines}\n"));
         views.push(view);
         if ended == Ended::Interrupted {

@@ -6,7 +6,6 @@ mod decision;
 mod details;
 mod finding_texts;
 mod further_steps;
-mod heading;
 mod matrix;
 mod next;
 mod next_of_check;
@@ -145,7 +144,7 @@ impl Report {
         let decisions: Vec<Decision> = tests.iter().map(|test| decision::decision(&results, test)).collect();
         let texts = tests.iter().map(|test| tables::texts(&results, test)).collect();
         let reported: Vec<ReportedFinding> = finding_texts::reported(&results);
-        let (heading, sentence) = (heading::heading(&results), sentence::sentence(&results));
+        let (heading, sentence) = (title::heading(&results), sentence::sentence(&results));
         let (matrix, cautions) = (matrix::matrix(&results), finding_texts::cautions(&results, CAUTIONS_MAX));
         let (scope, next) = (scope::lines(&results), next::next(&results));
         Report { heading, sentence, decisions, matrix, texts, cautions, findings: reported, scope, next, tests, view }

@@ -4,8 +4,7 @@
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, catalog};
 
-use super::heading::seconds;
-use super::title::{varying, worker, workers_differ};
+use super::title::{seconds, varying, worker, workers_differ};
 use super::{Results, relays};
 use crate::findings::is_loopback;
 use crate::view::groups::are_apart;

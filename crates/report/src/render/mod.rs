@@ -1,7 +1,6 @@
 //! Lays reports out: terminal, page, Markdown, JSON, and formats for other programs. Decides nothing: every number and every sentence
 //! is settled before.
 
-pub mod brief;
 pub mod csv;
 pub mod full;
 pub mod go_bench;

@@ -2,7 +2,6 @@
 //! confidence. Has names, no sentences.
 
 pub mod harm;
-mod present;
 pub mod urgent;
 
 use bytegauge_model::{CellId, CellKind, GroupId, SessionStatus, Spec, Stage};
@@ -10,6 +9,7 @@ use bytegauge_stats::decision_rule::{ClaimKind, OptionState, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::view::check::has_value;
 use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{
     AuditFinding, AuditView, CellOutcome, CellView, ChangeView, GroupView, HarmKind, OptionRatio, View,
@@ -317,11 +317,22 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool) {
     }
 }
 
+/// The option with the present value of a program (`--now`), where no other one is significantly better: a change needs a reason.
+/// `None` where one is better, where none has an interval, and without a present value.
+fn present_value<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
+    let gain = view.check.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
+    let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &gain.default));
+    let own = options.iter().find(is_present)?;
+    let is_open = matches!(own.status, OptionStatus::AsGood | OptionStatus::Undecided);
+    let is_beaten = gain.lower.is_some_and(|lower| lower > 0.0);
+    (own.slower_upper.is_some_and(f64::is_finite) && is_open && !is_beaten).then_some(own)
+}
+
 /// The place of the option to use among those within the margin: the present value of a program, else the one whose urgent messages
 /// are surely delayed least, else the recommended one, else the one that can lose least.
 fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
     let good = || options.iter().enumerate().filter(|(_, option)| option.status == OptionStatus::AsGood);
-    let present = present::of(view, group, options);
+    let present = present_value(view, group, options);
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
     if let Some(changes) = view.check.as_ref().and_then(|check| check.changes.as_ref()) {

@@ -11,11 +11,13 @@ mod cell;
 mod check;
 pub mod difference;
 mod group;
-mod note;
 pub mod schema;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
+use bytegauge_model::session::{self, NoteKind};
 use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus, SocketChanges};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +39,6 @@ pub use group::{
     AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,
     LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, StolenView, TwinView,
 };
-pub use note::Note;
 
 /// The whole report of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -254,5 +255,62 @@ impl View {
     /// The options of a program that the session changed.
     pub fn socket_changes(&self) -> Option<&SocketChanges> {
         self.check.as_ref()?.changes.as_ref()?.task.as_ref()
+    }
+}
+
+/// A note of a session. The document has its text alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct Note {
+    /// The group that it is about; `None` for the session.
+    pub group: Option<GroupId>,
+    /// Its subject.
+    pub kind: NoteKind,
+    /// The text, after the name of the group.
+    text: String,
+    /// Where the own text begins, in bytes.
+    own_at: usize,
+}
+
+impl Note {
+    /// A note that the session stored.
+    pub fn stored(text: &str) -> Note {
+        Note { group: None, kind: session::kind_of_note(text), text: text.to_owned(), own_at: 0 }
+    }
+
+    /// A note about the session.
+    pub fn of_session(text: String) -> Note {
+        Note { group: None, kind: NoteKind::Other, text, own_at: 0 }
+    }
+
+    /// A note about a group.
+    pub fn of_group(group: &GroupId, own: &str) -> Note {
+        let own_at = group.0.len() + ": ".len();
+        Note { group: Some(group.clone()), kind: NoteKind::Other, text: format!("{group}: {own}"), own_at }
+    }
+
+    /// The text without the name of the group.
+    pub fn own(&self) -> &str {
+        &self.text[self.own_at..]
+    }
+}
+
+impl From<Note> for String {
+    fn from(note: Note) -> String {
+        note.text
+    }
+}
+
+impl Deref for Note {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Borrow<str> for Note {
+    fn borrow(&self) -> &str {
+        &self.text
     }
 }

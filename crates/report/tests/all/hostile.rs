@@ -154,7 +154,7 @@ fn screens((_, view): &(SessionData, Report), colour: bool) -> Vec<String> {
     vec![
         on_terminal(&style, |style| render::screen::render(view, style)),
         on_terminal(&style, |style| render::full::full(view, style)),
-        on_terminal(&style, |style| render::brief::render(view, 4, 80, &style.program).join("\n")),
+        on_terminal(&style, |style| render::screen::brief(view, 4, 80, &style.program).join("\n")),
     ]
 }
 
