@@ -5,7 +5,7 @@
 
 mod commands;
 mod help;
-mod measuring;
+pub mod measuring;
 pub mod option;
 
 use bytegauge_model::{WORKLOADS, Workload};

@@ -14,7 +14,6 @@ mod doctor;
 mod dry_run;
 mod earlier_sessions;
 mod exit_code;
-mod factor_args;
 mod history;
 mod interrupt;
 mod interval_lines;

@@ -12,9 +12,10 @@ use bytegauge_traffic::address;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::args;
+use crate::command_line::measuring::factor_args;
 use crate::command_line::option::{quiet, seed, switch, valued, with_details};
 use crate::exit_code::Failure;
-use crate::{args, factor_args};
 
 /// The kinds of traffic between two hosts.
 const WORKLOADS: [&str; 2] = ["stream", "call"];
@@ -77,7 +78,7 @@ pub fn command() -> Command {
 /// Adds the options of the subcommand.
 pub fn options(command: Command) -> Command {
     let command = command.next_help_heading("Ranks").args(ranks()).next_help_heading("Schedule").args(schedule());
-    let factors = factor_args::args(None).into_iter().filter(|arg| {
+    let factors = factor_args(None).into_iter().filter(|arg| {
         let is_between_hosts = |name: &str| {
             let workloads = [Workload::Stream, Workload::Call];
             workloads.iter().any(|workload| bytegauge_model::factor::flags(*workload).iter().any(|flag| flag == name))

@@ -4,7 +4,6 @@
 //! It is drawn while nothing is measured, and by no thread of its own, which would take a CPU from the trial. A terminal shows
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
 
-mod redraw;
 mod state_line;
 
 use std::io::IsTerminal;
@@ -14,11 +13,10 @@ use bytegauge_harness::{Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{AnalysisProgress, SessionId, escape};
-use bytegauge_report::words::fit::cut_anywhere;
+use bytegauge_report::words::fit::{columns as columns_of, cut_anywhere};
 use bytegauge_store::Store;
 
 use crate::{print, terminal};
-use redraw::Redraw;
 use state_line::SessionProgress;
 
 /// A terminal shows at most four states a second: each takes time between two trials.
@@ -171,13 +169,72 @@ fn noted(text: &str) -> String {
     format!("note: {}", escape::line(text))
 }
 
+/// Draws a line over the one drawn before, by cursor movements that every terminal since the VT100 knows; writes nothing itself. The
+/// line that is on the terminal now: its width, and the cursor is at the start of the row below it.
+#[derive(Debug, Default)]
+struct Redraw(Option<usize>);
+
+impl Redraw {
+    /// Replaces the line, on a terminal of this width.
+    fn draw(&mut self, line: &str, columns: usize) -> String {
+        // Erases the rest of the row instead of everything beforehand: the display does not flicker.
+        let text = format!("{}{line}\x1b[K\n\x1b[J", self.to_first_row(columns));
+        self.0 = Some(columns_of(line));
+        text
+    }
+
+    /// Removes the line.
+    fn clear(&mut self, columns: usize) -> String {
+        let text = self.to_first_row(columns);
+        if self.0.take().is_some() { text + "\x1b[J" } else { text }
+    }
+
+    /// Moves the cursor to the start of the line. A terminal that became narrower has wrapped a long one.
+    fn to_first_row(&self, columns: usize) -> String {
+        let rows = |width: usize| format!("\r\x1b[{}A", width.div_ceil(columns.max(1)).max(1));
+        self.0.map_or_else(String::new, rows)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::num::NonZero;
+
     use super::*;
 
     #[test]
     fn notes_cannot_act_on_the_terminal() {
         let text = noted("slow\u{1b}]0;title\u{7}\nbytegauge: done\u{9b}2J\u{202e}");
         assert_eq!(text, "note: slow\\u{1b}]0;title\\u{7}\\nbytegauge: done\\u{9b}2J\\u{202e}");
+    }
+
+    /// A terminal as it is after some output. The kernel turns each newline into a carriage return and a newline.
+    fn shown(columns: u16, output: &[String]) -> String {
+        let of = |size| NonZero::new(size).expect("a size");
+        let mut terminal = vt100::Parser::new(of(8), of(columns), 0);
+        output.iter().for_each(|text| terminal.process(text.replace('\n', "\r\n").as_bytes()));
+        terminal.screen().contents()
+    }
+
+    #[test]
+    fn a_line_replaces_the_one_before() {
+        let mut redraw = Redraw::default();
+        let first = redraw.draw("confirmation: 1 of 9 blocks", 40);
+        let second = redraw.draw("screening: 2", 40);
+        let start = "$ bytegauge run\n".to_owned();
+        let expected = "$ bytegauge run\nscreening: 2";
+        assert_eq!(shown(40, &[start.clone(), first.clone(), second.clone()]), expected);
+        let cleared = redraw.clear(40);
+        assert_eq!(shown(40, &[start, first, second, cleared, "done\n".into()]), "$ bytegauge run\ndone");
+        assert_eq!(redraw.clear(40), "");
+    }
+
+    #[test]
+    fn a_wrapped_line_is_replaced_whole() {
+        let mut redraw = Redraw::default();
+        // On 40 columns the line is one row; a terminal of 20 columns that wraps it shows two.
+        let first = redraw.draw("a line of thirty columns ......", 40);
+        let second = redraw.draw("short", 20);
+        assert_eq!(shown(20, &["$\n".into(), first, second]), "$\nshort");
     }
 }
