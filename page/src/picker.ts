@@ -11,7 +11,7 @@ import { hinted } from "./words";
 /** What to set in a test, and how certain that is. */
 function decisionOf(view: View, group: Pick<Looking["group"], "id">): string {
   const found = view.decisions.find(({ test }) => test === group.id);
-  return found ? `${found.set}: ${found.is_certain ? "" : "not certain, "}${found.why}.` : "no result.";
+  return found ? `${found.set}: ${found.why}.` : "no result.";
 }
 
 /** The result of the test. */

@@ -63,16 +63,16 @@ function first(view: View, open: (test: string) => void, explained: Explained): 
 
 /** What to set in each test, and how certain it is. */
 function decided(view: View, decisions: View["decisions"], open: (test: string) => void): HTMLElement {
-  const row = ({ test, name, set, rate, unit, is_certain: sure, why }: View["decisions"][number]) =>
+  const row = ({ test, name, set, rate, unit, why }: View["decisions"][number]) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, link(test, name, open)),
       h("td", { "data-head": "set" }, h("b", {}, set)),
       h("td", { "data-head": "rate" }, rate === "" ? "–" : `${rate} ${unit}`),
-      h("td", { "data-head": "certain?" }, `${sure ? "yes" : "no"}: ${why}`),
+      h("td", { "data-head": "the best" }, why),
     );
-  const heads = ["test", "set", "rate", `certain (${percent(view.plan.level)})?`];
+  const heads = ["test", "set", "rate", `the best (${percent(view.plan.level)})`];
   return table("What to set in each test", heads, decisions.map(row), { kind: "overview cards" });
 }
 

@@ -98,7 +98,7 @@ fn the_report_on_a_terminal_that_is_none() {
     full.prints(&["Unix sockets", "a read moved", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
     bench.run("report --group g1").exits(0).prints(&["Bottleneck: "]);
     let known = Bench::with_known_session();
-    known.run("report").exits(0).prints(&["certain (95 %)?", "Next "]);
+    known.run("report").exits(0).prints(&["the best (95 %)", "Next "]);
     known.run("report --group g1").exits(0).prints(&["CPU s/GiB", "Bottleneck: "]);
     bench.run("report --group g9").exits(2).complains(&["--group g9", "has g1"]);
     let ran = ran.complains(&["plan stream: 2 options in 1 test", "confirmation: "]);

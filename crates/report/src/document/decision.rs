@@ -1,6 +1,6 @@
 //! What to set in each test, and how certain it is.
 
-use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::unit::significant;
 use bytegauge_model::{GroupId, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +16,9 @@ use crate::words::fit::chars;
 use crate::words::interval_rounding::{NOTHING, at_most};
 use crate::words::number::time;
 use crate::words::phrase;
+
+/// Below the heading of the table this goes without saying.
+const MAY_BE: &str = " may be the best";
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
@@ -35,7 +38,7 @@ pub struct Decision {
     pub unit: String,
     /// Whether it is certain at the session's level.
     pub is_certain: bool,
-    /// Why: `at most 5 % slower than the best`.
+    /// Why, or what is open: `at most 5 % slower than the best`, `undecided: 64K to 1M may be the best`.
     pub why: String,
 }
 
@@ -48,8 +51,16 @@ pub fn decision(results: &Results, test: &Test) -> Decision {
         rate: rates(results, test),
         unit: if test.unit == "runs/s" { "a run".into() } else { test.rate_scale(results.tests).1.to_owned() },
         is_certain: test.is_decided(),
-        why: why(results, test),
+        why: match is_open(test) {
+            true => format!("undecided: {}", why(results, test).replacen(MAY_BE, "", 1)),
+            false => why(results, test),
+        },
     }
+}
+
+/// Whether several options may be the best.
+fn is_open(test: &Test) -> bool {
+    !test.is_decided() && !matches!(test.claim, Claim::Invalid { .. })
 }
 
 /// What to set.
@@ -63,9 +74,13 @@ pub fn set(results: &Results, test: &Test) -> String {
                 return format!("keep {}", now.label);
             }
             match avoided(test).as_slice() {
+                // The present value may be one that was far behind.
+                [] if test.with(OptionStatus::Dropped).next().is_some() => "–".into(),
                 [] => "keep yours".into(),
                 [one] => format!("not {}", one.label),
-                [one, two] => format!("not {}, {}", one.label, two.label),
+                [one, two] if chars(&one.label) + chars(&two.label) <= PAIR_WIDTH_MAX => {
+                    format!("not {}, {}", one.label, two.label)
+                }
                 [first, others @ ..] => format!("not {}, +{}", first.label, others.len()),
             }
         }
@@ -94,6 +109,9 @@ pub fn alternatives(options: &[&OptionResult]) -> String {
     }
 }
 
+/// Longer names of two options to avoid are not both shown.
+const PAIR_WIDTH_MAX: usize = 16;
+
 /// Longer lists of names are counted instead.
 const NAMES_WIDTH_MAX: usize = 32;
 
@@ -114,7 +132,7 @@ pub fn listed(test: &Test, options: &[&OptionResult]) -> String {
             match few.len() {
                 1 => names,
                 2..=NAMED_MAX if chars(&names) <= NAMES_WIDTH_MAX => names,
-                many => format!("{many} of {}", counted(test.options.len(), "option")),
+                many => format!("{many} of {}", test.options.len()),
             }
         }
     }
@@ -185,7 +203,7 @@ fn reason(results: &Results, test: &Test, named: &[&OptionResult]) -> String {
             _ => format!("{} within {}", listed(test, named), at_most(*apart)),
         },
         Claim::OnlyCertain { .. } | Claim::Undecided { .. } => {
-            format!("{} may be the best", listed(test, named))
+            format!("{}{MAY_BE}", listed(test, named))
         }
         Claim::Invalid { reason } => invalid(results, test, *reason),
     }

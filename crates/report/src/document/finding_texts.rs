@@ -47,8 +47,9 @@ pub fn cautions(results: &Results, most: usize) -> Vec<String> {
 fn caution(results: &Results, all: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in all {
-        // The option of one of several tests is a detail.
-        let own = test_of(results, finding).map_or_else(|| place(results, finding), |test| test.name.clone());
+        // The option of one of several findings is a detail.
+        let test = test_of(results, finding).filter(|_| all.len() > 1);
+        let own = test.map_or_else(|| place(results, finding), |test| test.name.clone());
         if !own.is_empty() && !places.contains(&own) {
             places.push(own);
         }
@@ -151,7 +152,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         Fact::BeyondLoopback { factor } => {
             let row = BEYOND_LOOPBACK.iter().find(|row| row.factor == *factor);
             let sentence = row.map_or("a network may differ", |row| row.sentence);
-            format!("{} over loopback only: {sentence}", phrase::in_code(factor))
+            format!("{} was compared over loopback: {sentence}", phrase::in_code(factor))
         }
         Fact::NotMeasured { what: Unmeasured::Options, options } => {
             format!("{} dropped after the first, short trials", counted(*options, "option"))

@@ -4,8 +4,8 @@ use bytegauge_model::{Bytes, CellKind, Nanos, RELAY_BUFFER, Transport, Workload}
 
 use super::next::step;
 use super::{NextStep, Results, relays};
-use crate::findings::{BEYOND_LOOPBACK, Fact, USUAL_CONGESTION, Unmeasured};
-use crate::results::{OptionResult, Test};
+use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, USUAL_CONGESTION, Unmeasured};
+use crate::results::Test;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
 
@@ -86,9 +86,9 @@ fn below_full_load(view: &Results) -> Option<NextStep> {
 
 /// A search for the rate at which few datagrams are lost, where an option lost many.
 fn without_loss(view: &Results) -> Option<NextStep> {
-    let [test] = view.tests else { return None };
-    let is_lossy = |option: &OptionResult| option.harm.contains(&HarmKind::LostDatagrams);
-    if view.plan.workload != Workload::Stream.to_string() || !test.options.iter().any(is_lossy) {
+    let [_] = view.tests else { return None };
+    let is_loss = |finding: &Finding| matches!(finding.fact, Fact::Harm { harm: HarmKind::LostDatagrams, .. });
+    if view.plan.workload != Workload::Stream.to_string() || !view.findings.iter().any(is_loss) {
         return None;
     }
     // A search sets the rates itself.

@@ -3,7 +3,7 @@
 use bytegauge_model::unit::significant;
 
 use super::Results;
-use super::decision::{alternatives, avoided, listed, present, set, why};
+use super::decision::{alternatives, avoided, present, set, why};
 use super::finding_texts::harm_of;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView};
@@ -38,10 +38,7 @@ fn of_test(results: &Results, test: &Test) -> String {
             }
             None => format!("Use {}: {why}.", alternatives(&named)),
         },
-        Claim::FreeChoice { .. } if named.len() > 1 => {
-            let names = listed(test, &named);
-            format!("{names} may be the best, {}.", why.trim_start_matches(&format!("{names}: ")))
-        }
+        Claim::FreeChoice { .. } if named.len() > 1 => format!("Undecided: {why}."),
         Claim::FreeChoice { .. } => format!("{} may be the best: {why}.", named[0].label),
         Claim::OnlyCertain { .. } => format!("Undecided: {why}."),
         Claim::Undecided { .. } => format!("Undecided: {why}; nothing is ruled out."),

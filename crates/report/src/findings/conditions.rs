@@ -29,6 +29,8 @@ const RUN_SHORT_NS: f64 = 20e6;
 const TAIL_SHARE: f64 = 0.01;
 /// A thread of a server with fewer than this many times its fair share of the calls is not reported.
 const UNEVEN: f64 = 1.25;
+/// From this share of lost datagrams on, loss is reported even where other options lose as many.
+const LOST_MUCH: f64 = 0.05;
 /// A smaller share of copies is not reported.
 const COPIES_NOTICED: f64 = 0.01;
 
@@ -137,6 +139,10 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     let mut all: Vec<Finding> = option.harm.iter().map(|kind| warning(harmed(*kind, cell))).collect();
     // An option that is surely slower is no candidate.
     let may_be_best = option.status != OptionStatus::Avoid && option.status != OptionStatus::Dropped;
+    // Loss that all options have is no reason to choose one, and still loss.
+    let loses = may_be_best && !option.harm.contains(&HarmKind::LostDatagrams);
+    let lost = cell.harm.lost_share.filter(|share| loses && *share >= LOST_MUCH);
+    all.extend(lost.map(|_| warning(harmed(HarmKind::LostDatagrams, cell))));
     if group.spoken_against.contains(&cell.id) && may_be_best {
         all.push(note(noise(NoiseCause::MeansDisagree, 0.0, None)));
     }
@@ -156,9 +162,9 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     all.extend(speeds(view, cell, may_be_best));
     let waits = cell.call.as_ref().and_then(|call| calls::waiting(call, &cell.counters));
     let waits = waits.filter(|seen| seen.slow_share >= TAIL_SHARE);
+    all.extend(waits.map(|seen| warning(Fact::DelayedAcks { slow_share: seen.slow_share })));
     // Of an option that is avoided anyway it is no caution.
     let severity = if may_be_best { Severity::Warning } else { Severity::Note };
-    all.extend(waits.map(|seen| Finding::new(Fact::DelayedAcks { slow_share: seen.slow_share }, severity)));
     let workers = cell.call.as_ref().and_then(|call| call.workers);
     let uneven = workers.filter(|workers| workers.most_share >= UNEVEN * workers.fair_share);
     all.extend(uneven.map(|workers| Finding::new(Fact::UnevenWorkers { workers }, severity)));
@@ -198,7 +204,9 @@ fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Fin
     let rows = group.varied.iter().filter_map(|name| beyond_loopback(&group.factors, name));
     let rows = rows.filter(|row| named().any(|option| (row.concerns)(&option.settings.get(row.factor))));
     let rows = rows.filter(|_| view.status != SessionStatus::Imported);
-    rows.map(|row| warning(Fact::BeyondLoopback { factor: row.factor.to_owned() })).collect()
+    // What is only ruled out is no advice.
+    let severity = if test.used().is_some() { Severity::Warning } else { Severity::Note };
+    rows.map(|row| Finding::new(Fact::BeyondLoopback { factor: row.factor.to_owned() }, severity)).collect()
 }
 
 /// Whether the loopback interface was used in place of a network.
@@ -365,7 +373,7 @@ pub const BEYOND_LOOPBACK: &[BeyondLoopback] = &[
     BeyondLoopback {
         factor: "nodelay",
         concerns: ANY,
-        sentence: "without it small writes wait for an acknowledgement, which takes a round trip on a network",
+        sentence: "on a network small writes wait a round trip or more without it",
         delay: "2ms",
     },
     BeyondLoopback {

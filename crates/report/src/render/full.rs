@@ -56,8 +56,7 @@ fn of_test(report: &Report, test: &Test, layout: &Layout) -> Vec<String> {
     let decision = report.decisions.iter().find(|decision| decision.test == test.id);
     // The sentence of the session has that of its only test.
     if let Some(decision) = decision.filter(|_| report.versus.is_none() && report.tests.len() > 1) {
-        let sure = if decision.is_certain { "certain" } else { "not certain" };
-        out.extend(layout.paragraph(&format!("{}, {sure}: {}.", decision.set, decision.why)));
+        out.extend(layout.paragraph(&format!("{}; {}.", decision.set, decision.why)));
     }
     out.extend(screen::one_test(report, test, layout, usize::MAX));
     if let Some(texts) = report.texts.iter().find(|texts| texts.test == test.id) {

@@ -80,11 +80,9 @@ impl<'a> Layout<'a> {
                 continue;
             };
             let heading = self.paint.bold(&format!("{heading:<w$}", w = HEADING - 1));
-            let takes = step.takes.as_deref().unwrap_or_default();
-            let used = 2 + HEADING + chars(&command) + chars(takes);
-            let space = (self.width.min(80)).saturating_sub(used).max(2);
-            let line = format!("  {heading} {command}{}{takes}", " ".repeat(if takes.is_empty() { 0 } else { space }));
-            out.push(line);
+            // A comment of the shell, so that the whole line can be copied.
+            let takes = step.takes.as_ref().map_or_else(String::new, |takes| format!("  # {takes}"));
+            out.push(format!("  {heading} {command}{takes}"));
             if with_texts && !step.text.is_empty() {
                 let indent = " ".repeat(HEADING + 4);
                 out.extend(wrap(&step.text, self.text() - HEADING - 6).iter().map(|line| format!("{indent}{line}")));
@@ -113,13 +111,12 @@ impl<'a> Layout<'a> {
         let rate = |one: &&Decision| if one_unit { one.rate.clone() } else { format!("{} {}", one.rate, one.unit) };
         let set = |one: &Decision| wrap(&one.set, (self.width / 3).max(16));
         let lines = |one: &Decision, room: usize| {
-            let why = wrap(&format!("{}: {}", if one.is_certain { "yes" } else { "no" }, one.why), room);
-            let own = [vec![one.name.clone()], set(one), vec![rate(&one)], why];
+            let own = [vec![one.name.clone()], set(one), vec![rate(&one)], wrap(&one.why, room)];
             let count = own.iter().map(Vec::len).max().unwrap_or(0);
             let of = |at: usize| own.each_ref().map(|lines| lines.get(at).cloned().unwrap_or_default());
             (0..count).map(of).collect::<Vec<_>>()
         };
-        let headings = [if is_program { "your program" } else { "test" }, "set", unit, &format!("certain ({level})?")];
+        let headings = [if is_program { "your program" } else { "test" }, "set", unit, &format!("the best ({level})")];
         let columns = |shown: &[usize], room: usize| -> Vec<Column> {
             let rows: Vec<[String; 4]> = decisions.iter().flat_map(|one| lines(one, room)).collect();
             shown.iter().map(|at| Column::of(headings[*at], false, &rows, |row| row[*at].clone())).collect()

@@ -46,15 +46,11 @@ pub fn render(report: &Report) -> String {
 
 /// What to set in each test.
 fn decisions(report: &Report) -> Vec<String> {
-    let mut out = vec![
-        String::new(),
-        row(["test", "set", "rate", "certain?", "why"].into_iter()),
-        "| --- | --- | --- | --- | --- |".into(),
-    ];
+    let mut out =
+        vec![String::new(), row(["test", "set", "rate", "the best"].into_iter()), "| --- | --- | --- | --- |".into()];
     for one in &report.decisions {
         let rate = format!("{} {}", one.rate, one.unit);
-        let certain = if one.is_certain { "yes" } else { "no" };
-        out.push(row([one.name.as_str(), &one.set, &rate, certain, &one.why].into_iter()));
+        out.push(row([one.name.as_str(), &one.set, &rate, &one.why].into_iter()));
     }
     out
 }

@@ -66,9 +66,7 @@ pub fn render(report: &Report, style: &TerminalStyle) -> String {
 
 /// The first cautions, and the commands to type next, with what they are for.
 fn end(report: &Report, layout: &Layout, with_texts: bool, cautions: usize) -> Vec<String> {
-    let mut shown: Vec<String> = report.cautions.iter().take(cautions).cloned().collect();
-    let hidden = report.cautions.len() - shown.len();
-    shown.extend((hidden > 0).then(|| format!("{hidden} more in --full.")));
+    let shown: Vec<String> = report.cautions.iter().take(cautions).cloned().collect();
     let mut out = layout.headed("Caution", &shown);
     let full = step(&format!("bytegauge report {} --full", report.session), "");
     let steps: Vec<&NextStep> = report.next.iter().take(STEPS_MAX).chain([&full]).collect();
@@ -239,8 +237,7 @@ pub fn brief(report: &Report, lines_max: usize, width: usize, program: &str) -> 
     shown.sort_by_key(|(at, _)| *at);
     let mut out: Vec<String> = Vec::new();
     for (_, one) in shown {
-        let sure = if one.is_certain { "" } else { "not certain: " };
-        let lines = wrap(&format!("{}: {}; {sure}{}.", one.name, one.set, one.why), width.saturating_sub(4));
+        let lines = wrap(&format!("{}: {}; {}.", one.name, one.set, one.why), width.saturating_sub(4));
         out.extend(lines.iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })));
     }
     if hidden > 0 {

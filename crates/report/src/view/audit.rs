@@ -38,11 +38,17 @@ impl AuditSummary {
     }
 }
 
-/// Each option in long trials: their number, and its rate there as a multiple of its confirmed one.
+/// Confirmed trials that long ones are compared with: the last ones before them, since a machine may change its speed.
+const NEAREST: usize = 6;
+
+/// Each option in long trials: their number, and its rate there as a multiple of that of the confirmed trials before them.
 fn rates_there(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<(usize, f64)> {
     let cells = groups.iter().filter(|group| !group.offered).flat_map(|group| &group.cells);
     let rate = |trials: &[&Trial]| median(&trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let times = |cell: &Settled| Some((cell.audited.len(), rate(&cell.audited)? / rate(&cell.confirmed)?));
+    let times = |cell: &Settled| {
+        let nearest = &cell.confirmed[cell.confirmed.len().saturating_sub(NEAREST)..];
+        Some((cell.audited.len(), rate(&cell.audited)? / rate(nearest)?))
+    };
     cells.filter_map(|&at| times(&settled[at])).collect()
 }
 

@@ -79,7 +79,7 @@ fn cautions_give_way_to_the_matrix() {
     let text = shown(&report, 80);
     assert!(text.lines().count() <= 25, "{text}");
     assert!(text.contains("slower than the best by"), "{text}");
-    assert!(text.contains("caution 1") && !text.contains("caution 4") && text.contains("more in --full."), "{text}");
+    assert!(text.contains("caution 1") && !text.contains("caution 4") && text.contains(" --full"), "{text}");
 }
 
 #[test]
