@@ -29,6 +29,9 @@ const NAME: usize = 11;
 /// Cautions below the results.
 const CAUTIONS_MAX: usize = 2;
 
+/// More changes that were dropped are counted instead of named.
+const DROPPED_NAMED_MAX: usize = 4;
+
 /// Longer lines of text are hard to read.
 const TEXT_MAX: usize = 100;
 
@@ -238,10 +241,6 @@ impl Screen<'_> {
             let most = self.with(ChangeEffect::Nothing).flat_map(ends).map(f64::abs).fold(0.0, f64::max);
             out.push(("No effect", format!("{}: at most ±{}", nothing.join("; "), at_most(most))));
         }
-        let open = labels(ChangeEffect::Undecided);
-        if !open.is_empty() {
-            out.push(("Undecided", format!("{}: more runs are needed", open.join("; "))));
-        }
         let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for change in self.with(ChangeEffect::NotMeasured) {
             let name = match self.per_second(&change.value) {
@@ -255,6 +254,7 @@ impl Screen<'_> {
         let all = self.changes().count();
         let lines = by_reason.into_iter().map(|((name, why), labels)| match labels.len() {
             count if count > 1 && count == all => (name, format!("every change: {why}")),
+            count if count > DROPPED_NAMED_MAX && name == "Dropped" => (name, format!("{count} changes: {why}")),
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);
@@ -314,6 +314,12 @@ impl Screen<'_> {
     fn usage(&self) -> Option<String> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
+        }
+        if let Some(open) = self.changes.promising() {
+            return Some(format!(
+                "undecided: {} may help, but runs differ too much to be certain",
+                self.label(&open.value)
+            ));
         }
         let is_open = self.with(ChangeEffect::Undecided).next().is_some() || self.changes().any(|one| one.dropped);
         let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };

@@ -158,6 +158,9 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
     own().find(|change| change.upper.is_some())?;
     let now = present(results, test)?;
     let Some(best) = own().find(|change| change.is_best) else {
+        if let Some(open) = changes.promising().and_then(|open| test.option(&open.cell)) {
+            return Some(format!("Undecided: {} may help, but runs differ too much to be certain.", open.label));
+        }
         return Some(format!("Keep the program {}: no change is shown to help.", now.label));
     };
     let (option, share, lower, upper) = (test.option(&best.cell)?, best.change?, best.lower?, best.upper?);

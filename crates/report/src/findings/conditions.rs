@@ -218,7 +218,9 @@ pub fn is_loopback(spec: &Spec) -> bool {
 /// Options that left the test after the first trials.
 fn dropped(view: &View, test: &Test) -> Option<Finding> {
     let options = test.with(OptionStatus::Dropped).count();
-    let severity = if view.check.is_some() { Severity::Warning } else { Severity::Note };
+    // The screen of changes names them.
+    let is_of_values = view.check.as_ref().is_some_and(|check| check.changes.is_none());
+    let severity = if is_of_values { Severity::Warning } else { Severity::Note };
     (options > 0).then(|| Finding::new(Fact::NotMeasured { what: Unmeasured::Options, options }, severity))
 }
 
@@ -250,16 +252,19 @@ fn session_wide(view: &View) -> Vec<Finding> {
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     let by =
         |is_noticed: bool, fact: Fact| Finding::new(fact, if is_noticed { Severity::Warning } else { Severity::Note });
+    let others = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED);
+    let is_busy = others.is_some_and(|cpus| cpus > OTHER_LOAD_DISTURBED_CPUS);
+    if let Some(cpus) = others {
+        let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
+        all.push(by(is_busy, noise(NoiseCause::OtherPrograms, cpus, allowed)));
+    }
     if hit > 0.0 {
-        let is_noticed = view.environment.steal_share.is_none_or(|share| share > STEAL_DISTURBED);
+        // One cause is enough for the screen: the one that a user can end.
+        let is_noticed = !is_busy && view.environment.steal_share.is_none_or(|share| share > STEAL_DISTURBED);
         all.push(by(is_noticed, noise(NoiseCause::Steal, hit, Some(trials))));
     }
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         all.push(warning(noise(NoiseCause::Throttled, us as f64 / 1e6, None)));
-    }
-    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED) {
-        let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
-        all.push(by(cpus > OTHER_LOAD_DISTURBED_CPUS, noise(NoiseCause::OtherPrograms, cpus, allowed)));
     }
     let late = calls::latest(&view.cells, true);
     all.extend(late.map(|(cell, found)| {

@@ -63,7 +63,17 @@ pub struct ChangesView {
     pub task: Option<SocketChanges>,
 }
 
+/// An undecided change that may save as much as this share is not told as if nothing helped.
+const MAY_SAVE: f64 = 0.2;
+
 impl ChangesView {
+    /// The undecided change that may save most, where that is much.
+    pub fn promising(&self) -> Option<&ChangeView> {
+        let saves = |change: &&ChangeView| change.change.is_some_and(|share| share < -MAY_SAVE);
+        let open = self.changes.iter().filter(|change| change.effect == ChangeEffect::Undecided).filter(saves);
+        open.min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
+    }
+
     /// The least factor by which the blocks must grow so that an undecided change should be decided.
     pub fn growth(&self) -> Option<f64> {
         self.changes.iter().filter_map(|change| change.growth).reduce(f64::min)
