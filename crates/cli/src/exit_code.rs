@@ -8,7 +8,7 @@ use bytegauge_mesh::files::MeshFileError;
 use bytegauge_model::{Bytes, CellKind, SessionStatus};
 use bytegauge_plan::PlanError;
 use bytegauge_report::Report;
-use bytegauge_report::results::{Claim, InvalidReason, Test};
+use bytegauge_report::results::{Claim, InvalidReason, Test, is_answered};
 use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
 use bytegauge_sys::process::{self, Limit};
@@ -208,7 +208,7 @@ fn strict_code(view: &Report) -> u8 {
     let mut with_work = compared().filter(works).peekable();
     if !compared().all(has_interval) {
         UNBOUNDED
-    } else if with_work.peek().is_none() || !with_work.all(Test::is_decided) {
+    } else if with_work.peek().is_none() || !with_work.all(|test| is_answered(view, test)) {
         INCONCLUSIVE
     } else {
         DONE

@@ -95,7 +95,7 @@ impl SocketsSeen {
     pub fn plus(mut self, other: SocketsSeen) -> SocketsSeen {
         if self.opened.is_empty() {
             self.executable = other.executable;
-        } else if self.executable != other.executable {
+        } else if self.executable != other.executable && !other.opened.is_empty() {
             self.executable.clear();
         }
         for (kind, count) in other.opened {

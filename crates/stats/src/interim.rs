@@ -90,12 +90,13 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
     Some(more * verdict.merged_by)
 }
 
-/// The factor by which the number of blocks must grow so that the interval of a difference, in logarithms `mean` ± `reach`, should
-/// exclude 0 or be within the margin `ln_margin`: 1 if it does; infinite where the difference is 0.
+/// The factor by which the number of blocks must grow so that the interval of a difference should exclude 0 or be within the margin
+/// `ln_margin`: 1 if it does, infinite if more blocks do not help. In logarithms it is `mean` ± (`reach` + `fixed`); only
+/// `reach` shrinks.
 #[must_use]
-pub fn growth_to_decide(mean: f64, reach: f64, ln_margin: f64) -> f64 {
-    let gap = mean.abs().max(ln_margin - mean.abs());
-    (reach / gap).powi(2).max(1.0)
+pub fn growth_to_decide(mean: f64, reach: f64, fixed: f64, ln_margin: f64) -> f64 {
+    let gap = mean.abs().max(ln_margin - mean.abs()) - fixed;
+    if gap > 0.0 { (reach / gap).powi(2).max(1.0) } else { f64::INFINITY }
 }
 
 /// The factor by which the number of blocks must grow so that the bound of `cell` compared with `j` meets the margin.
@@ -126,10 +127,11 @@ mod tests {
 
     #[test]
     fn a_difference_is_decided_by_its_distance() {
-        assert!((growth_to_decide(-2.0, 2.8, 0.05) - 1.96).abs() < 1e-9);
+        assert!((growth_to_decide(-2.0, 2.8, 0.0, 0.05) - 1.96).abs() < 1e-9);
+        assert!(growth_to_decide(0.08, 0.1, 0.1, 0.05).is_infinite());
         // Near 0 it is the margin that must contain the interval.
-        assert!((growth_to_decide(0.01, 0.08, 0.05) - 4.0).abs() < 1e-9);
-        assert!((growth_to_decide(0.2, 0.1, 0.05) - 1.0).abs() < 1e-9);
+        assert!((growth_to_decide(0.01, 0.08, 0.0, 0.05) - 4.0).abs() < 1e-9);
+        assert!((growth_to_decide(0.2, 0.1, 0.0, 0.05) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use bytegauge_report::document::NextStep;
 use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::results::Test;
-use bytegauge_report::view::numbers::{CellView, ChangeEffect, ChangeView, ChangesView, ServiceView};
+use bytegauge_report::view::numbers::{CellView, ChangeEffect, ChangeView, ChangesView, ServiceView, promising};
 use bytegauge_report::words::interval_rounding::{ShareScale, at_most, reversed};
 use bytegauge_report::words::number::{number, rate, time};
 use bytegauge_report::words::paint::wrap;
@@ -110,7 +110,7 @@ impl Screen<'_> {
             Some(step) => {
                 let Some(command) = step.typed(self.program) else { return self.section("Next", &step.text) };
                 // A command is never broken, so that it can be copied.
-                let takes = step.takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
+                let takes = step.takes.as_ref().map_or_else(String::new, |takes| format!("  # {takes}"));
                 let text = if step.continues { Vec::new() } else { self.section("", &step.text) };
                 [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
             }
@@ -315,7 +315,7 @@ impl Screen<'_> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
         }
-        if let Some(open) = self.changes.promising() {
+        if let Some(open) = promising(self.changes()) {
             return Some(format!(
                 "undecided: {} may help, but runs differ too much to be certain",
                 self.label(&open.value)
@@ -347,8 +347,9 @@ impl Screen<'_> {
             let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
             helping.iter().any(sets)
         };
-        let text =
-            |row: &BeyondLoopback| format!("{} over loopback only: {}", row.factor.replace('_', "-"), row.sentence);
+        let text = |row: &BeyondLoopback| {
+            format!("{} was compared over loopback: {}", row.factor.replace('_', "-"), row.sentence)
+        };
         BEYOND_LOOPBACK.iter().filter(concerns).map(text).collect()
     }
 
@@ -491,7 +492,7 @@ mod tests {
     #[test]
     fn what_wins_over_loopback_is_told_for_a_network() {
         let shown = |change: &str| shown(&[(change, Some([-0.6, -0.7, -0.5]))], step("bytegauge tune"));
-        let told = "Network    congestion over loopback only: loopback has no queue";
+        let told = "Network    congestion was compared over loopback: loopback has no queue";
         assert!(shown("congestion=reno").contains(told), "{}", shown("congestion=reno"));
         assert!(!shown("congestion=unset").contains("over loopback"), "its own call is left out");
         assert!(!shown("notsent_lowat=65536").contains("over loopback"));

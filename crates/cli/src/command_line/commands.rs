@@ -116,7 +116,7 @@ pub fn tune(command: Command) -> Command {
                 .conflicts_with("pid"),
             "the programs run in a network of their own, which has it; default is the value of this machine",
         ))
-        .arg(with_details(on, "client: the measured command; server: that of --start. Default: each of them, and with --option the server, or the client \
+        .arg(with_details(on, "client: the measured command; server: that of --start. Default: each that the session starts, and with --option the server, or the client \
              if only it waits"))
         .arg(switch("crossed", "Combine the values of several --option and --sysctl"))
         .arg(valued("now", "VALUE", "Value that the program has now, to report the gain"))

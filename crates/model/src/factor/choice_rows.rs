@@ -128,7 +128,7 @@ macro_rules! with_choice_rows {
             kind: LevelKind::SizeOr { min: 0, max: 4095, name: "malloc" },
             defaults: both("malloc"),
             heading: "buffer offset",
-            summary: "Bytes from a page to each buffer, or malloc",
+            summary: "Begin of each buffer within a page, or malloc",
             details: "malloc: as glibc's malloc places a buffer of that size, page + 16 from 128 KiB on (docs/buffer-sizes.md)",
             usual: &["0"],
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() != Some(Engine::Null), text: "another --engine" }),

@@ -73,7 +73,7 @@ macro_rules! with_option_rows {
             kind: LevelKind::Name(canonical::<CallEnds>),
             defaults: call("both"),
             heading: "nodelay at",
-            summary: "Ends of calls with TCP_NODELAY: both, client or server",
+            summary: "End that sets TCP_NODELAY: both, client or server",
             needs: Some(Needs { with: &[FactorKey::nodelay], when: |spec| spec.nodelay().is_some(), text: "--nodelay on or off" }),
             ..OPTION
         },
@@ -178,7 +178,7 @@ macro_rules! with_option_rows {
             defaults: call("separate"),
             heading: "writes",
             summary: "Parts of a message: separate, writev, copy, more, cork",
-            details: "of requests with --request-chunk and responses with --response-chunk",
+            details: "with --request-chunk or --response-chunk; separate: a write(2) each, writev: one writev(2), copy: one buffer, more: MSG_MORE, cork: TCP_CORK",
             only_with: &[FactorKey::request_chunk, FactorKey::response_chunk],
             needs: Some(Needs { with: &[FactorKey::server_engine], when: serves_by_system_calls, text: "--server-engine blocking or epoll" }),
             ..OPTION

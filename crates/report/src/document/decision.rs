@@ -38,7 +38,7 @@ pub struct Decision {
     pub unit: String,
     /// Whether it is certain at the session's level.
     pub is_certain: bool,
-    /// Why, or what is open: `at most 5 % slower than the best`, `undecided: 64K to 1M may be the best`.
+    /// Why, or what is open: `at most 5 % slower than the best`, `undecided: 64K to 1M`.
     pub why: String,
 }
 
@@ -198,8 +198,8 @@ fn reason(results: &Results, test: &Test, named: &[&OptionResult]) -> String {
         },
         Claim::Use { at_most: upper, .. } => format!("at most {}", than_the_best(test.compares, *upper)),
         Claim::FreeChoice { apart, .. } => match named {
-            [_] if *apart <= test.margin => "only a caution is against it".into(),
-            [_] => format!("at most {}", than_the_best(test.compares, *apart)),
+            [one] if *apart <= test.margin => format!("{}, only a caution is against it", one.label),
+            [one] => format!("{}, at most {}", one.label, than_the_best(test.compares, *apart)),
             _ => format!("{} within {}", listed(test, named), at_most(*apart)),
         },
         Claim::OnlyCertain { .. } | Claim::Undecided { .. } => {

@@ -6,7 +6,7 @@ use super::Results;
 use super::decision::{alternatives, avoided, present, set, why};
 use super::finding_texts::harm_of;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView};
+use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView, promising};
 use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::number::{time, times_at_least};
 use crate::words::phrase::{self, capital};
@@ -158,7 +158,7 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
     own().find(|change| change.upper.is_some())?;
     let now = present(results, test)?;
     let Some(best) = own().find(|change| change.is_best) else {
-        if let Some(open) = changes.promising().and_then(|open| test.option(&open.cell)) {
+        if let Some(open) = promising(own()).and_then(|open| test.option(&open.cell)) {
             return Some(format!("Undecided: {} may help, but runs differ too much to be certain.", open.label));
         }
         return Some(format!("Keep the program {}: no change is shown to help.", now.label));

@@ -204,7 +204,7 @@ fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Fin
     let rows = group.varied.iter().filter_map(|name| beyond_loopback(&group.factors, name));
     let rows = rows.filter(|row| named().any(|option| (row.concerns)(&option.settings.get(row.factor))));
     let rows = rows.filter(|_| view.status != SessionStatus::Imported);
-    // What is only ruled out is no advice.
+    // An option that is only ruled out is no recommendation.
     let severity = if test.used().is_some() { Severity::Warning } else { Severity::Note };
     rows.map(|row| Finding::new(Fact::BeyondLoopback { factor: row.factor.to_owned() }, severity)).collect()
 }

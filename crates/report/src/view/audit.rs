@@ -46,8 +46,12 @@ fn rates_there(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<(usize, f64
     let cells = groups.iter().filter(|group| !group.offered).flat_map(|group| &group.cells);
     let rate = |trials: &[&Trial]| median(&trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let times = |cell: &Settled| {
-        let nearest = &cell.confirmed[cell.confirmed.len().saturating_sub(NEAREST)..];
-        Some((cell.audited.len(), rate(&cell.audited)? / rate(nearest)?))
+        let first = cell.audited.first()?;
+        let before = cell.confirmed.iter().filter(|trial| trial.started_unix_ns < first.started_unix_ns).count();
+        let nearest = &cell.confirmed[before.saturating_sub(NEAREST)..before];
+        // Later long trials, of a session that went on, have others before them.
+        let own = &cell.audited[..cell.audited.len().min(NEAREST)];
+        Some((own.len(), rate(own)? / rate(nearest)?))
     };
     cells.filter_map(|&at| times(&settled[at])).collect()
 }

@@ -64,8 +64,10 @@ fn have_no_facts(blocks: &[BlockRecord]) -> bool {
 impl EnvironmentView {
     /// The same once the trials are known: a machine is not quiet where they ran at several speeds, whatever its counters show.
     #[must_use]
-    pub fn with_speeds(mut self, cells: &[CellView]) -> EnvironmentView {
-        let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    pub fn with_speeds(mut self, cells: &[CellView], margin: f64) -> EnvironmentView {
+        // An option that is surely slower may have speeds of its own.
+        let may_be_best = |cell: &&CellView| cell.above_best_lower.is_none_or(|lower| lower <= margin);
+        let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(may_be_best);
         let worst = candidates.filter_map(CellView::slow_trials).max_by(|a, b| a.share.total_cmp(&b.share));
         if let Some((grade, slow)) = self.grade.zip(worst).filter(|(_, slow)| slow.share > SPEEDS_SHARE) {
             self.grade = Some(grade.max(letter(Grade::C)));

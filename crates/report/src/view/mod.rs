@@ -68,7 +68,7 @@ impl View {
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &compared, &context);
-        let environment = environment.with_speeds(&cells);
+        let environment = environment.with_speeds(&cells, margin);
         let elapsed_ns = time::elapsed_ns(session);
         let judged_ns = time::judged_ns(session, &blocks);
         let budget_ns = time::budget_ns(&record.plan);

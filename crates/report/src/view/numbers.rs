@@ -33,7 +33,9 @@ pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
     OptionView, PerFlow, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
 };
-pub use check::{AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
+pub use check::{
+    AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached, promising,
+};
 pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 pub use group::{
     AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,

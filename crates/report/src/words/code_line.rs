@@ -48,6 +48,19 @@ const METHODS: [(&str, &str, &str); 4] = [
     ("java", "SO_RCVBUF", "socket.setReceiveBufferSize({value})"),
 ];
 
+/// Options that the module `socket` of Python names, with values that it takes as they are.
+const PYTHON_NAMES: [&str; 9] = [
+    "TCP_NODELAY",
+    "SO_SNDBUF",
+    "SO_RCVBUF",
+    "SO_RCVLOWAT",
+    "SO_REUSEPORT",
+    "TCP_CONGESTION",
+    "TCP_NOTSENT_LOWAT",
+    "TCP_QUICKACK",
+    "TCP_CORK",
+];
+
 /// A call of setsockopt(2) in a program of this executable.
 struct KernelCall<'a>(Variant, &'a str);
 
@@ -60,11 +73,13 @@ impl KernelCall<'_> {
             OptionLayer::Ipv6 => "IPPROTO_IPV6",
             OptionLayer::Tcp => "IPPROTO_TCP",
         };
-        if let Some((.., method)) = METHODS.iter().find(|row| executable.starts_with(row.0) && row.1 == *name) {
+        // `python3.11` is Python, `node_exporter` is no Node.
+        let program = executable.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        if let Some((.., method)) = METHODS.iter().find(|row| program == row.0 && row.1 == *name) {
             let switch = if value == "0" { "false" } else { "true" };
             return method.replace("{bool}", switch).replace("{value}", value);
         }
-        if executable.starts_with("python") {
+        if program == "python" && PYTHON_NAMES.contains(name) {
             let bytes = if value.starts_with('"') { "b" } else { "" };
             return format!("sock.setsockopt(socket.{layer}, socket.{name}, {bytes}{value})");
         }

@@ -82,7 +82,6 @@ fn borderline(runs: Runs) -> Vec<VerificationRow> {
     ]
 }
 
-/// Forty cells of which ten are slower by 5 %: the share of "worse" that is false.
 fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {
     let effects = vec![0.0, slowdown.ln_1p()];
     let scenario = Scenario { environment: SWINGS, ..Scenario::new(effects, noise, SPREAD) };

@@ -144,11 +144,12 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         (error, _) => error,
     })?;
     let only_connects = run.command_filter.as_ref().is_some_and(|filter| filter.seen().only_connects());
-    if only_connects && before.is_some_and(|before| before.all_failed()) {
-        return Err(EndError::Program(
-            "every connection of the command failed: start its server before, or let bytegauge start it (--start)"
-                .into(),
-        ));
+    if only_connects && before.is_some_and(|before| before.has_failed_connection() && before.is_unchanged()) {
+        let fix = match run.server {
+            Some(_) => "let the command connect to the port at which its server listens",
+            None => "start its server before, or let bytegauge start it (--start)",
+        };
+        return Err(EndError::Program(format!("every connection of the command failed: {fix}")));
     }
     filters().try_for_each(FilteredSockets::check)?;
     let of = |filter: &Option<FilteredSockets>| filter.as_ref().map(|filter| Box::new(filter.seen()));

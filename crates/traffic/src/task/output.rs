@@ -46,6 +46,9 @@ impl ProgramOutput {
 /// Lines that may follow a stack trace which ended a program: Node prints its version and the fields of the error.
 const AFTER_TRACE: usize = 20;
 
+/// Lines of the output at its end in which the exception is looked for.
+const TRACE_MAX: usize = 200;
+
 /// The last line with text, or the exception whose stack trace ended the program; made safe to print.
 pub(super) fn last_line(text: &str) -> Option<String> {
     let is_frame = |line: &str| {
@@ -59,7 +62,8 @@ pub(super) fn last_line(text: &str) -> Option<String> {
             && !is_frame(pair[1])
             && ["Error", "Exception"].iter().any(|word| pair[1].contains(word))
     };
-    let exception = last_first.windows(2).find(names_it).map(|pair| pair[1]);
+    let end = &last_first[..last_first.len().min(TRACE_MAX)];
+    let exception = end.windows(2).find(names_it).map(|pair| pair[1]);
     exception.or_else(|| last_first.iter().copied().find(|line| !is_frame(line))).map(safe)
 }
 

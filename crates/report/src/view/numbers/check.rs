@@ -63,17 +63,17 @@ pub struct ChangesView {
     pub task: Option<SocketChanges>,
 }
 
-/// An undecided change that may save as much as this share is not told as if nothing helped.
-const MAY_SAVE: f64 = 0.2;
+/// The saving from which on an undecided change is named.
+const MUCH_SAVED: f64 = 0.2;
+
+/// The undecided one of these changes with the largest estimated saving, where that is much.
+pub fn promising<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> Option<&'a ChangeView> {
+    let is_much = |change: &&ChangeView| change.change.is_some_and(|share| share < -MUCH_SAVED);
+    let open = changes.filter(|change| change.effect == ChangeEffect::Undecided).filter(is_much);
+    open.min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
+}
 
 impl ChangesView {
-    /// The undecided change that may save most, where that is much.
-    pub fn promising(&self) -> Option<&ChangeView> {
-        let saves = |change: &&ChangeView| change.change.is_some_and(|share| share < -MAY_SAVE);
-        let open = self.changes.iter().filter(|change| change.effect == ChangeEffect::Undecided).filter(saves);
-        open.min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
-    }
-
     /// The least factor by which the blocks must grow so that an undecided change should be decided.
     pub fn growth(&self) -> Option<f64> {
         self.changes.iter().filter_map(|change| change.growth).reduce(f64::min)
@@ -162,7 +162,8 @@ pub struct ChangeView {
 impl ChangeView {
     /// Whether its effect is not known, although it is measured to the end.
     pub fn is_open(&self) -> bool {
-        matches!(self.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !self.dropped
+        let is_known = !matches!(self.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured);
+        !is_known && !self.dropped && self.left_for.is_none()
     }
 }
 
