@@ -187,7 +187,7 @@ pub fn verdict_code(view: &Report, strict: bool) -> u8 {
     let alone = view.check.is_some()
         && candidates().any(|cell| cell.outcome != CellOutcome::Measured)
         && candidates().filter(|cell| cell.outcome == CellOutcome::Measured).count() < 2;
-    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
+    let changes = view.changes();
     if !measured || alone || changes.is_some_and(|changes| changes.left_for().is_some()) {
         FAILED
     } else if strict {

@@ -240,7 +240,7 @@ pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Fai
 
 /// Whether a session has changed options of a program.
 fn options_changed(view: &View) -> bool {
-    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
+    let changes = view.changes();
     changes.is_some_and(|changes| !changes.changes.is_empty())
 }
 

@@ -43,7 +43,7 @@ fn ends(change: &ChangeView) -> [f64; 3] {
 /// The result of a session; `None` if it changed no options.
 #[must_use]
 pub fn render(view: &Report, style: &TerminalStyle) -> Option<String> {
-    let changes = view.check.as_ref()?.changes.as_ref()?;
+    let changes = view.changes()?;
     let width = style.columns.clamp(40, TEXT_MAX);
     let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width, program: &style.program };
     Some(screen.lines().join("\n") + "\n")

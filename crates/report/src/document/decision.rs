@@ -17,9 +17,6 @@ use crate::words::interval_rounding::{NOTHING, at_most};
 use crate::words::number::time;
 use crate::words::phrase;
 
-/// Below the heading of the table this goes without saying.
-const MAY_BE: &str = " may be the best";
-
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
 
@@ -52,8 +49,9 @@ pub fn decision(results: &Results, test: &Test) -> Decision {
         unit: if test.unit == "runs/s" { "a run".into() } else { test.rate_scale(results.tests).1.to_owned() },
         is_certain: test.is_decided(),
         why: match is_open(test) {
-            true => format!("undecided: {}", why(results, test).replacen(MAY_BE, "", 1)),
-            false => why(results, test),
+            // That these may be the best is in the heading of the table.
+            true => format!("undecided: {}", why(results, test, "")),
+            false => why(results, test, ""),
         },
     }
 }
@@ -165,10 +163,11 @@ fn shown(test: &Test) -> Vec<&OptionResult> {
 
 /// Why a decision is certain, or what may still be; and with the options that it names how long urgent messages wait, or how long
 /// calls take at a fixed load.
-pub fn why(results: &Results, test: &Test) -> String {
+/// `may_be` follows the options of which nothing more is known.
+pub fn why(results: &Results, test: &Test, may_be: &str) -> String {
     let named = shown(test);
     let delay = delay(results, test, &named).map_or_else(String::new, |delay| format!("; {delay}"));
-    reason(results, test, &named) + &delay
+    reason(results, test, &named, may_be) + &delay
 }
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.
@@ -189,7 +188,7 @@ fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<Stri
     Some(format!("{heading} {range}{other}"))
 }
 
-fn reason(results: &Results, test: &Test, named: &[&OptionResult]) -> String {
+fn reason(results: &Results, test: &Test, named: &[&OptionResult], may_be: &str) -> String {
     match &test.claim {
         Claim::Use { .. } if carries_alone(test) => "the only one that carries the offered load".into(),
         Claim::Use { at_most: upper, options } if *upper <= NOTHING && options.len() == 1 => match test.compares {
@@ -203,7 +202,7 @@ fn reason(results: &Results, test: &Test, named: &[&OptionResult]) -> String {
             _ => format!("{} within {}", listed(test, named), at_most(*apart)),
         },
         Claim::OnlyCertain { .. } | Claim::Undecided { .. } => {
-            format!("{}{MAY_BE}", listed(test, named))
+            format!("{}{may_be}", listed(test, named))
         }
         Claim::Invalid { reason } => invalid(results, test, *reason),
     }

@@ -13,7 +13,7 @@ use crate::findings::{Fact, long_trials};
 use crate::results::{control_is_wide, is_answered};
 use crate::view::environment::crowd;
 use crate::view::knee::lowest_missed;
-use crate::view::numbers::{CellOutcome, CellView, ChangesView, GroupView, InterimView, Verdict, VersusView};
+use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdict, VersusView, least_growth};
 use crate::words::interval_rounding::{
     FORECAST_MAX_S, TEST_S, at_most, budget, excludes_nothing, likely_bound, percent,
 };
@@ -255,11 +255,6 @@ fn compare_levels(view: &Results) -> Option<NextStep> {
 /// What more blocks bring where options of a program's sockets are changed.
 const DECIDES_CHANGE: &str = ", likely to decide a change";
 
-/// The options of a program's sockets that were changed.
-fn changes<'a>(view: &'a Results) -> Option<&'a ChangesView> {
-    view.check.as_ref()?.changes.as_ref()
-}
-
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
 fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
@@ -271,7 +266,7 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
         open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
     let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
-    let growth = changes(view).and_then(ChangesView::growth);
+    let growth = view.changes().and_then(|changes| least_growth(changes.changes.iter()));
     let longer = match (growth, closest) {
         (Some(growth), _) => LONGER.max(growth),
         // Intervals narrow with the root of the time.
@@ -331,7 +326,7 @@ fn rest_of_looks(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
         let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
         Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
     };
-    if changes(view).is_some() {
+    if view.changes().is_some() {
         return Some(resume(view, &CONCLUSIVE, &format!("measure more{DECIDES_CHANGE}"), Some(rest_ns(view)?)));
     }
     let bounds: Vec<(&GroupView, [f64; 2])> = gains().filter_map(|group| Some((*group, both(group)?))).collect();

@@ -26,10 +26,13 @@ pub fn sentence(results: &Results) -> String {
     }
 }
 
+/// What a sentence states of options that are undecided.
+const MAY_BE: &str = " may be the best";
+
 /// The sentences of one test.
 fn of_test(results: &Results, test: &Test) -> String {
     let named = test.named();
-    let why = why(results, test);
+    let why = why(results, test, MAY_BE);
     let first = match &test.claim {
         Claim::Use { .. } => match test.searched().map(|slo| phrase::objective(&slo)) {
             Some(objective) => {
@@ -111,11 +114,11 @@ fn of_tests(results: &Results, tests: &[Test]) -> String {
         return format!("{label} {} ({}){rest}.", takes(test.compares, first, as_times), test.name);
     }
     if let Some(test) = tests.iter().find(|test| test.is_decided()) {
-        return format!("{}: use {}, {}.", capital(&test.name), set(results, test), why(results, test));
+        return format!("{}: use {}, {}.", capital(&test.name), set(results, test), why(results, test, MAY_BE));
     }
     match tests.iter().any(Test::is_compared) {
         true => "Nothing is certain yet: in each test several options may be the best.".into(),
-        false => format!("No result. {}: {}.", capital(&tests[0].name), why(results, &tests[0])),
+        false => format!("No result. {}: {}.", capital(&tests[0].name), why(results, &tests[0], MAY_BE)),
     }
 }
 

@@ -194,7 +194,7 @@ impl OptionStatus {
 
 /// Whether a test has its answer: the option to use; of changes of a program whether each makes a difference.
 pub fn is_answered(view: &View, test: &Test) -> bool {
-    match view.check.as_ref().and_then(|check| check.changes.as_ref()) {
+    match view.changes() {
         Some(changes) => {
             let own = changes.changes.iter().filter(|change| test.option(&change.cell).is_some());
             test.is_compared() && !own.into_iter().any(ChangeView::is_open)
@@ -335,7 +335,7 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
     let present = present_value(view, group, options);
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
-    if let Some(changes) = view.check.as_ref().and_then(|check| check.changes.as_ref()) {
+    if let Some(changes) = view.changes() {
         let is_best = |option: &&OptionResult| changes.changes.iter().any(|one| one.is_best && one.cell == option.id);
         let best = options.iter().find(is_best).or(present);
         return is(best.map(|option| &option.id));

@@ -13,7 +13,7 @@ use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{
     AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, GroupView, InterimView,
-    ServiceView, Unreached,
+    ServiceView, Unreached, least_growth,
 };
 use super::recommendation::Conditions;
 use crate::phrase;
@@ -179,8 +179,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
 /// not which of several good ones is the best.
 pub fn more_blocks(group: &GroupView, changes: &ChangesView, cells: &[CellView]) -> Option<u64> {
     let is_own = |change: &&ChangeView| cells.iter().any(|cell| cell.id == change.cell && cell.group == group.id);
-    let growth = changes.changes.iter().filter(is_own).filter_map(|change| change.growth).reduce(f64::min)?;
-    blocks_left(group.look.as_ref()?, growth)
+    blocks_left(group.look.as_ref()?, least_growth(changes.changes.iter().filter(is_own))?)
 }
 
 /// The blocks of the remaining analyses, if they make `growth` times the blocks that the last one had.

@@ -34,7 +34,8 @@ pub use cell::{
     OptionView, PerFlow, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
 };
 pub use check::{
-    AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached, promising,
+    AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached, least_growth,
+    promising,
 };
 pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 pub use group::{
@@ -239,6 +240,11 @@ pub struct LimitDoubt {
 }
 
 impl View {
+    /// The options of a program's sockets that were changed.
+    pub fn changes(&self) -> Option<&ChangesView> {
+        self.check.as_ref()?.changes.as_ref()
+    }
+
     /// The cell of that id.
     pub fn cell(&self, id: &CellId) -> Option<&CellView> {
         self.cells.iter().find(|cell| cell.id == *id)
@@ -256,7 +262,7 @@ impl View {
 
     /// The options of a program that the session changed.
     pub fn socket_changes(&self) -> Option<&SocketChanges> {
-        self.check.as_ref()?.changes.as_ref()?.task.as_ref()
+        self.changes()?.task.as_ref()
     }
 }
 

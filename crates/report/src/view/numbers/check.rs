@@ -73,12 +73,12 @@ pub fn promising<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> Option<&'
     open.min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
 }
 
-impl ChangesView {
-    /// The least factor by which the blocks must grow so that an undecided change should be decided.
-    pub fn growth(&self) -> Option<f64> {
-        self.changes.iter().filter_map(|change| change.growth).reduce(f64::min)
-    }
+/// The least factor by which the blocks must grow so that one of these changes should be decided.
+pub fn least_growth<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> Option<f64> {
+    changes.filter_map(|change| change.growth).reduce(f64::min)
+}
 
+impl ChangesView {
     /// Why a running program was left before the session was over: no change is measured any more.
     pub fn left_for(&self) -> Option<&str> {
         let is_running = self.task.as_ref().is_some_and(|task| task.service.is_some());
