@@ -41,7 +41,7 @@ export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefin
 
 /** The heading of the intervals of a group's options. */
 export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
-  testOf(view, group)?.compares === "cpu" ? "more CPU than the best" : "slower than the best";
+  view.texts.find(({ test }) => test === group.id)?.columns.at(-1)?.heading ?? "slower by";
 
 /** The interval of a cell as the document has it; `–` without one. */
 export function slowerText(view: View, cell: CellView): string {

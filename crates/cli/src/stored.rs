@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, GroupId, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{Bytes, Cost, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit};
 use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
@@ -191,8 +191,13 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
         return Err(Failure::usage("--fit-max takes a size of 1 B or more: --fit-max 64K"));
     }
     let objective = matches.try_get_one::<String>("objective").ok().flatten();
-    let by_cpu = objective.is_some_and(|objective| objective == "cpu");
-    Ok(Settings { fit_max, by_cpu, ..Settings::default() })
+    let objective = objective.map(|name| match name.as_str() {
+        "cpu" => Cost::Cpu,
+        "p99" => Cost::P99,
+        "gap-p99" => Cost::GapP99,
+        _ => Cost::Time,
+    });
+    Ok(Settings { fit_max, objective, ..Settings::default() })
 }
 
 /// Refuses a `--group` that a plan or a session does not have.

@@ -1,6 +1,6 @@
 //! A session in progress: the state of its stages, for a new session or one continued from any trial in the store.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, GroupId, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::{Plan, schedule};
+use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
@@ -79,8 +80,6 @@ pub struct Run<'a> {
     pub(crate) losses: Losses,
     /// The host that did not come back, or was lost too often.
     pub(crate) lost: Option<LostHost>,
-    /// Cells whose load is below the maximum: looked up after every trial.
-    offered: BTreeSet<CellId>,
 }
 
 impl<'a> Run<'a> {
@@ -195,7 +194,6 @@ impl<'a> Run<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
     ) -> Run<'a> {
-        let offered = plan.cells.iter().filter(|cell| cell.factors.offers_load()).map(|cell| cell.id.clone()).collect();
         Run {
             plan,
             options,
@@ -216,7 +214,6 @@ impl<'a> Run<'a> {
             noted_time: false,
             losses: Losses::default(),
             lost: None,
-            offered,
         }
     }
 
@@ -327,7 +324,8 @@ impl<'a> Run<'a> {
         }
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let cost = trial.cost_ns(self.offered.contains(&trial.cell));
+                let factors = self.plan.cells.iter().find(|cell| cell.id == trial.cell).map(|cell| &cell.factors);
+                let cost = factors.and_then(|factors| cost_ns(trial, factors.cost(), factors));
                 self.done.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.done.last_series = series(trial),

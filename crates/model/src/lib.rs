@@ -72,8 +72,8 @@ pub use unit::{Bytes, Nanos};
 pub use value::TypedLevel;
 pub use wait_causes::SocketWaits;
 pub use workload::{
-    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SEND_FROM, SendFrom,
-    WORKLOADS, Workload,
+    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, Cost, MessageWrites, ProgramRole, SEND_FROM,
+    SendFrom, WORKLOADS, Workload,
 };
 
 /// Mixes the bits of a number: one step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA

@@ -227,12 +227,6 @@ impl Trial {
             .then(|| self.units() as f64 * 1e9 / self.wall_ns as f64)
     }
 
-    /// Cost of a unit, nanoseconds: time, or CPU time if the load is offered, since every option then reaches the
-    /// same rate.
-    pub fn cost_ns(&self, offered: bool) -> Option<f64> {
-        if offered { self.cpu_ns_per_unit() } else { self.rate().map(|rate| 1e9 / rate) }
-    }
-
     /// CPU time of a unit, nanoseconds: of the relay where there is one; else of both ends for a byte, of the server for a call,
     /// since the client is the instrument, and of a program and its server for a run. `None` if it was not recorded.
     pub fn cpu_ns_per_unit(&self) -> Option<f64> {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Transport, name_of, names};
@@ -56,6 +57,43 @@ pub struct WorkloadRow {
     pub working_profiles: &'static str,
 }
 
+/// What the options of a test are compared by: the less, the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cost {
+    /// Time for the same work.
+    Time,
+    /// CPU time for the same work.
+    Cpu,
+    /// The p99 of the time of a call.
+    P99,
+    /// The p99 of the time between two parts of a reply.
+    GapP99,
+}
+
+impl Cost {
+    /// Its name in documents: `cpu_ns_per_call`.
+    pub fn name(self, workload: Workload) -> &'static str {
+        let [time, cpu] = workload.row().unit.costs;
+        match self {
+            Cost::Time => time,
+            Cost::Cpu => cpu,
+            Cost::P99 => "total_p99_ns",
+            Cost::GapP99 => "gap_p99_ns",
+        }
+    }
+
+    /// The cost that a name in documents stands for.
+    pub fn of_name(name: &str) -> Cost {
+        match name {
+            "total_p99_ns" => Cost::P99,
+            "gap_p99_ns" => Cost::GapP99,
+            name if name.starts_with("cpu_") => Cost::Cpu,
+            _ => Cost::Time,
+        }
+    }
+}
+
 /// The units of a workload's rates and costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
@@ -63,7 +101,7 @@ pub struct Unit {
     pub metric: (&'static str, &'static str),
     /// The rate in names that contain the unit: `bytes_per_second`.
     pub per_second: &'static str,
-    /// The names of the cost of a unit, without and with an offered load: `ns_per_byte`, `cpu_ns_per_byte`.
+    /// The names of the time and of the CPU time of a unit: `ns_per_byte`, `cpu_ns_per_byte`.
     pub costs: [&'static str; 2],
     /// The factor from nanoseconds of CPU time of a unit to a number for display, and its unit.
     pub cpu: (f64, &'static str),

@@ -19,9 +19,18 @@ pub type NamedEstimate = (&'static str, MedianEstimate);
 /// Fewer calls than this share without an observed end change no percentile below the last ones.
 const OUTLASTING_MIN: f64 = 0.01;
 
-/// The p99 of one trial of a hundred calls or more: it varies much, and alike for all options of a block.
+/// The p99 of one trial of a hundred calls or more, nanoseconds: it varies much, and alike for all options of a block.
 pub fn p99_of_trial(report: &CallReport) -> Option<f64> {
-    whole(report).filter(|times| times.reaches(0.9))?.percentile(0.99).filter(|ns| ns.is_finite())
+    p99_of_one(whole(report)?)
+}
+
+/// The same of the times between two parts of a reply.
+pub fn gap_p99_of_trial(report: &CallReport) -> Option<f64> {
+    p99_of_one(TimeDistribution::decode(report.gap.as_ref()?)?)
+}
+
+fn p99_of_one(times: TimeDistribution) -> Option<f64> {
+    Some(times).filter(|times| times.reaches(0.9))?.percentile(0.99).filter(|ns| ns.is_finite())
 }
 
 /// A part of a call: how it is read from a report, and the names of its percentiles.

@@ -1,7 +1,10 @@
 //! The numbers that a trial yields, in addition to its rate: a table for each workload.
 
-use bytegauge_model::{ComparedCondition, DatagramReport, EndReport, EndRole, ProgramRole, Spec, Trial, Workload};
+use bytegauge_model::{
+    ComparedCondition, Cost, DatagramReport, EndReport, EndRole, ProgramRole, Spec, Trial, Workload,
+};
 
+use crate::call_percentiles::{gap_p99_of_trial, p99_of_trial};
 use crate::trial_counts::ratio;
 
 /// A number that a trial yields.
@@ -231,15 +234,19 @@ pub const MORE_OF_CALLS: &[TrialMetric] = &[
     },
 ];
 
-/// The cost by which options are compared, nanoseconds for a unit of work: time, or CPU time if a load below the maximum is
-/// `offered`, since every option then reaches the same rate.
-pub fn compared_cost_ns(trial: &Trial, offered: bool, factors: &Spec) -> Option<f64> {
-    if offered { compared_cpu_ns(trial, factors) } else { trial.cost_ns(false) }
+/// A cost of one trial, nanoseconds; `None` where it is not known.
+pub fn cost_ns(trial: &Trial, cost: Cost, factors: &Spec) -> Option<f64> {
+    match cost {
+        Cost::Time => trial.rate().map(|rate| 1e9 / rate),
+        Cost::Cpu => compared_cpu_ns(trial, factors),
+        Cost::P99 => p99_of_trial(trial.client()?),
+        Cost::GapP99 => gap_p99_of_trial(trial.client()?),
+    }
 }
 
 /// The CPU time of a unit of work by which options are compared, nanoseconds: of the end that the program of the user takes
 /// (`role`), of the client where client engines are compared, else what [`Trial::cpu_ns_per_unit`] counts.
-pub fn compared_cpu_ns(trial: &Trial, factors: &Spec) -> Option<f64> {
+fn compared_cpu_ns(trial: &Trial, factors: &Spec) -> Option<f64> {
     let has_relay = trial.end(EndRole::Relay).is_some();
     let of_end = |end: Option<&EndReport>| end_cpu_ns_per_byte(end?);
     match (trial.workload, factors.role(), factors.compare()) {

@@ -7,7 +7,7 @@ use crate::place::{Direction, Place};
 use crate::relay::RelayMethod;
 use crate::spec::Spec;
 use crate::workload::ProgramRole;
-use crate::{Engine, Transport, Workload};
+use crate::{Cost, Engine, Transport, Workload};
 
 impl Spec {
     /// The agent of the other host, where one end runs, and the direction; `None` where both ends are here.
@@ -57,6 +57,28 @@ impl Spec {
     /// Whether a load below the maximum is offered. Then options reach the same rate, and their CPU time is compared.
     pub fn offers_load(&self) -> bool {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0) || self.burst().is_some()
+    }
+
+    /// What options are compared by. Where a load is offered, all reach the same rate; the pauses between the parts of a reply
+    /// set the time of a call, so that options differ in what they add to a pause.
+    pub fn cost(&self) -> Cost {
+        match self.response_gap() {
+            Some(ns) if ns > 0 => Cost::GapP99,
+            _ if self.offers_load() => Cost::Cpu,
+            _ => Cost::Time,
+        }
+    }
+
+    /// Whether options can be compared by a cost.
+    pub fn has_cost(&self, cost: Cost) -> bool {
+        let [time, cpu] = self.workload().row().unit.costs;
+        match cost {
+            Cost::Time => true,
+            // Operations of a ring, and runs of a program, have one kind of cost.
+            Cost::Cpu => time != cpu,
+            Cost::P99 => self.workload() == Workload::Call,
+            Cost::GapP99 => self.response_chunk().is_some(),
+        }
     }
 
     /// Whether each trial searches for the highest rate that keeps an objective: it takes many measurements, and sets the load itself.

@@ -1,17 +1,18 @@
 //! What to set in each test, and how certain it is.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{GroupId, Nanos};
+use bytegauge_model::{Cost, GroupId, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Results;
 use super::finding_texts::harm_of;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::results::{harm, urgent};
 use crate::view::check::has_value;
 use crate::view::knee::lowest_missed;
 use crate::view::numbers::HarmKind;
+use crate::words::cost_words;
 use crate::words::fit::chars;
 use crate::words::interval_rounding::{NOTHING, at_most};
 use crate::words::number::time;
@@ -139,7 +140,7 @@ pub fn listed(test: &Test, options: &[&OptionResult]) -> String {
 /// The rates of the options that a claim names, without their unit.
 fn rates(results: &Results, test: &Test) -> String {
     let named = shown(test);
-    if test.compares == Compares::Cpu {
+    if test.compares != Cost::Time {
         return String::new();
     }
     let (divisor, _) = test.rate_scale(results.tests);
@@ -175,8 +176,11 @@ fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<Stri
     let is_alone = matches!(test.claim, Claim::Invalid { reason: InvalidReason::OneOption });
     // At full load the percentiles of calls are mostly waiting.
     let is_loaded = || test.environment.offers_load() || test.environment.load_flows().is_some_and(|flows| flows > 0);
-    let has_calls = test.compares == Compares::Cpu || is_alone && is_loaded();
-    let of_calls = if has_calls { urgent::OF_CALLS } else { &[] };
+    let of_calls = match test.compares {
+        Cost::GapP99 => urgent::OF_GAPS,
+        Cost::Time if !(is_alone && is_loaded()) => &[],
+        _ => urgent::OF_CALLS,
+    };
     let known = |percentiles| urgent::highest_of_all(results.view, &test.options, percentiles);
     let (heading, name) = [urgent::PERCENTILES, of_calls].into_iter().find_map(known)?;
     let of = |option: &OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
@@ -191,10 +195,9 @@ fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<Stri
 fn reason(results: &Results, test: &Test, named: &[&OptionResult], may_be: &str) -> String {
     match &test.claim {
         Claim::Use { .. } if carries_alone(test) => "the only one that carries the offered load".into(),
-        Claim::Use { at_most: upper, options } if *upper <= NOTHING && options.len() == 1 => match test.compares {
-            Compares::Time => "the fastest".into(),
-            Compares::Cpu => "the least CPU time".into(),
-        },
+        Claim::Use { at_most: upper, options } if *upper <= NOTHING && options.len() == 1 => {
+            cost_words(test.compares).least.into()
+        }
         Claim::Use { at_most: upper, .. } => format!("at most {}", than_the_best(test.compares, *upper)),
         Claim::FreeChoice { apart, .. } => match named {
             [one] if *apart <= test.margin => format!("{}, only a caution is against it", one.label),
@@ -209,11 +212,8 @@ fn reason(results: &Results, test: &Test, named: &[&OptionResult], may_be: &str)
 }
 
 /// `5 % slower than the best`.
-fn than_the_best(compares: Compares, share: f64) -> String {
-    match compares {
-        Compares::Time => format!("{} slower than the best", at_most(share)),
-        Compares::Cpu => format!("{} more CPU time than the best", at_most(share)),
-    }
+fn than_the_best(compares: Cost, share: f64) -> String {
+    format!("{} {}", at_most(share), cost_words(compares).above)
 }
 
 /// Whether all other options that were measured missed a load.

@@ -103,6 +103,7 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     let merit = |cell: &CellView| match group.cost {
         "cpu_ns_per_byte" => -cell.cpu.ends_s_per_gib.unwrap_or(f64::INFINITY),
         "cpu_ns_per_call" => -cell.median("server_cpu_ns_per_call").unwrap_or(f64::INFINITY),
+        percentile @ ("total_p99_ns" | "gap_p99_ns") => -cell.median(percentile).unwrap_or(f64::INFINITY),
         _ => cell.estimate.median.unwrap_or(0.0),
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));

@@ -1,13 +1,13 @@
 //! Tests as rows, options as columns, where tests share their options: how much slower each is.
 
-use bytegauge_model::{CellId, GroupId, Level};
+use bytegauge_model::{CellId, Cost, GroupId, Level};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Results;
-use crate::results::{Compares, OptionResult, OptionStatus, Test};
+use crate::results::{OptionResult, OptionStatus, Test};
 use crate::words::interval_rounding::ShareScale;
-use crate::words::{level_label, phrase};
+use crate::words::{cost_words, level_label, phrase};
 
 /// More columns than this do not fit a line.
 const COLUMNS_MAX: usize = 12;
@@ -67,18 +67,15 @@ pub fn matrix(results: &Results) -> Option<Matrix> {
     }
     let scale = ShareScale::of(tests.iter().flat_map(|test| &test.options).filter_map(|option| option.slower_lower));
     let rows = tests.iter().flat_map(|test| rows(test, column_factor(test), &columns, scale)).collect();
-    let by_cpu = tests.iter().all(|test| test.compares == Compares::Cpu);
-    let heading = match (by_cpu, scale.multiples) {
-        (false, false) => "slower than the best by … %",
-        (false, true) => "time / best",
-        (true, false) => "more CPU time than the best by … %",
-        (true, true) => "CPU time / best",
-    };
+    // Tests with several costs are those of time and others.
+    let cost = if tests.iter().all(|test| test.compares == first.compares) { first.compares } else { Cost::Time };
+    let words = cost_words(cost);
+    let heading = if scale.multiples { words.ratio.to_owned() } else { format!("{} by … %", words.above) };
     let label = |level: &Level| {
         let factor = column.unwrap_or_default();
         phrase::compact(factor, level)
     };
-    Some(Matrix { heading: heading.into(), columns: columns.iter().map(label).collect(), rows })
+    Some(Matrix { heading, columns: columns.iter().map(label).collect(), rows })
 }
 
 /// The factor of the columns: the one with most values among the options of a test.

@@ -1,12 +1,14 @@
 //! The result of a session in a sentence that one can quote: of one test or several, of a program, of two sides.
 
+use bytegauge_model::Cost;
 use bytegauge_model::unit::significant;
 
 use super::Results;
 use super::decision::{alternatives, avoided, present, set, why};
 use super::finding_texts::harm_of;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView, promising};
+use crate::words::cost_words;
 use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::number::{time, times_at_least};
 use crate::words::phrase::{self, capital};
@@ -26,6 +28,9 @@ pub fn sentence(results: &Results) -> String {
     }
 }
 
+/// Begins what is not certain.
+const UNDECIDED: &str = "Undecided: ";
+
 /// What a sentence states of options that are undecided.
 const MAY_BE: &str = " may be the best";
 
@@ -41,14 +46,16 @@ fn of_test(results: &Results, test: &Test) -> String {
             }
             None => format!("Use {}: {why}.", alternatives(&named)),
         },
-        Claim::FreeChoice { .. } if named.len() > 1 => format!("Undecided: {why}."),
+        Claim::FreeChoice { .. } if named.len() > 1 => format!("{UNDECIDED}{why}."),
         Claim::FreeChoice { .. } => format!("{} may be the best: {why}.", named[0].label),
-        Claim::OnlyCertain { .. } => format!("Undecided: {why}."),
-        Claim::Undecided { .. } => format!("Undecided: {why}; nothing is ruled out."),
+        Claim::OnlyCertain { .. } => format!("{UNDECIDED}{why}."),
+        Claim::Undecided { .. } => format!("{UNDECIDED}{why}; nothing is ruled out."),
         Claim::Invalid { reason: InvalidReason::NothingMeasured } => format!("{}.", capital(&why)),
         Claim::Invalid { .. } => format!("No result: {why}."),
     };
+    // What is certain leads, unless there is an option to use.
     match avoided(test).first().map(|worst| is_slower(results, test, worst)) {
+        Some(worst) if first.starts_with(UNDECIDED) => format!("{worst}. {first}"),
         Some(worst) => format!("{first} {worst}."),
         None => first,
     }
@@ -80,12 +87,11 @@ fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
 }
 
 /// `takes at least 36 % longer`, `takes at least 2.1× the time`.
-fn takes(compares: Compares, lower: f64, as_times: bool) -> String {
-    match (compares, as_times) {
-        (Compares::Time, true) => format!("takes at least {}× the time", times_at_least(lower)),
-        (Compares::Time, false) => format!("takes at least {} longer", at_least(lower)),
-        (Compares::Cpu, true) => format!("uses at least {}× the CPU time", times_at_least(lower)),
-        (Compares::Cpu, false) => format!("uses at least {} more CPU time", at_least(lower)),
+fn takes(compares: Cost, lower: f64, as_times: bool) -> String {
+    let words = cost_words(compares);
+    match as_times {
+        true => words.has_times.replace("{}", &format!("{}×", times_at_least(lower))),
+        false => words.has_more.replace("{}", &at_least(lower)),
     }
 }
 
@@ -215,6 +221,7 @@ fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
     let (verb, what) = match cost {
         VersusCost::Time => ("takes", "time"),
         VersusCost::CpuTime => ("uses", "CPU time"),
+        VersusCost::GapP99 => ("has", "gap p99"),
         VersusCost::Events => ("has", "events"),
     };
     if scale.multiples {

@@ -3,7 +3,7 @@
 use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::spec::derived::threads;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, Nanos, ProgramRole, Transport};
+use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,10 +11,11 @@ use super::{Results, details};
 use crate::findings::{beyond_loopback, is_peers_size};
 use crate::results::harm::carried_share;
 use crate::results::urgent::PERCENTILES;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind, VersusCost, VersusView};
 use crate::words::code_line;
+use crate::words::cost_words;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, time};
 use crate::words::phrase::{self, capital};
@@ -98,6 +99,13 @@ impl Columns<'_> {
             self.all.push(Column { heading: heading.to_owned(), texts, right: true, brief });
         }
     }
+
+    /// Puts the column with one of these headings next to the interval of what is compared.
+    fn put_last(&mut self, headings: &[&str]) {
+        if let Some(at) = self.all.iter().position(|column| headings.contains(&column.heading.as_str())) {
+            self.all[at..].rotate_left(1);
+        }
+    }
 }
 
 /// The numbers of options, then the interval.
@@ -110,13 +118,14 @@ fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column
     of_rates(results, test, &mut columns);
     of_latency(test, &mut columns);
     of_cpu_and_losses(test, &mut columns);
+    match test.compares {
+        Cost::P99 => columns.put_last(&["p99", "p99 (full load)"]),
+        Cost::GapP99 => columns.put_last(&["gap p99"]),
+        Cost::Time | Cost::Cpu => {}
+    }
     let scale = scale(test);
-    let heading = match (test.compares, scale.multiples) {
-        (Compares::Time, false) => "slower by",
-        (Compares::Time, true) => "time / best",
-        (Compares::Cpu, false) => "more CPU by",
-        (Compares::Cpu, true) => "CPU / least",
-    };
+    let words = cost_words(test.compares);
+    let heading = if scale.multiples { words.ratio } else { words.by };
     columns.add(heading, true, |row| {
         let (lower, upper) = row.option.slower_lower.zip(row.option.slower_upper)?;
         Some(scale.interval(lower, upper))
@@ -220,7 +229,7 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
     columns.add("starved", true, |row| row.cell.harm.starved_share.filter(|_| starves).map(percent));
     columns.add("longest", true, |row| row.cell.harm.longest_ns.filter(|_| starves).map(|ns| time(ns as f64)));
     let unit = columns.rows.iter().find_map(|row| cpu(row.cell)).map_or("", |(_, unit)| unit);
-    let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Compares::Cpu;
+    let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Cost::Cpu;
     columns.add(&format!("CPU {unit}"), is_brief, |row| cpu(row.cell).map(|(cpu, _)| significant(cpu, 3)));
 }
 
@@ -264,7 +273,11 @@ fn has_relay(test: &Test) -> bool {
 
 /// The quantity that is compared, where it is not the rate of a load without a limit.
 fn basis(test: &Test) -> Option<String> {
-    if test.compares == Compares::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {
+    let words = cost_words(test.compares);
+    if matches!(test.compares, Cost::P99 | Cost::GapP99) {
+        return Some(format!("Options are compared by {}.", words.noun));
+    }
+    if test.compares == Cost::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {
         let load = match (test.environment.offered_rate(), test.environment.offers_load()) {
             (Some(_), _) => "The load is fixed, so options",
             (None, true) => "Pauses limit the load, so options",

@@ -4,7 +4,9 @@ use super::interval_picture::{Picture, WIDTH_MIN};
 use super::layout::Layout;
 use crate::Report;
 use crate::document::{Decision, NextStep, TestTexts, step};
-use crate::results::{Compares, OptionResult, OptionStatus, Test};
+use bytegauge_model::Cost;
+
+use crate::results::{OptionResult, OptionStatus, Test};
 use crate::view::numbers::{VersusSideView, VersusView};
 use crate::words::fit::{chars, cut};
 use crate::words::interval_rounding::ShareScale;
@@ -144,10 +146,11 @@ pub fn fitting(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &
     let mut columns: Vec<Column> = texts.columns.iter().filter(|column| column.brief).cloned().collect();
     let is_compared = rows.iter().any(|row| row.slower_upper.is_some());
     let label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
-    // What is compared stays: the last column is the interval, and the one before it may be CPU time.
-    let kept = usize::from(is_compared) + usize::from(test.compares == Compares::Cpu);
+    // What is compared stays: the last column is the interval, and the one before it another cost than time; for time the first one.
+    let by_time = usize::from(test.compares == Cost::Time);
+    let kept = usize::from(is_compared) + 1 - by_time;
     let status = if is_compared { STATUS } else { 0 };
-    while columns.len() > kept + 1 && 4 + label + wide(&columns) + status > layout.width {
+    while columns.len() > kept + by_time && 4 + label + wide(&columns) + status > layout.width {
         columns.remove(columns.len() - kept - 1);
     }
     columns

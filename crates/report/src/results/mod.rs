@@ -4,7 +4,7 @@
 pub mod harm;
 pub mod urgent;
 
-use bytegauge_model::{CellId, CellKind, GroupId, SessionStatus, Spec, Stage};
+use bytegauge_model::{CellId, CellKind, Cost, GroupId, SessionStatus, Spec, Stage};
 use bytegauge_stats::decision_rule::{ClaimKind, OptionState, state};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub struct Test {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// The quantity by which options are compared.
-    pub compares: Compares,
+    pub compares: Cost,
     /// The base unit of all its rates.
     pub unit: &'static str,
     /// "Within x of the best", as a share.
@@ -56,16 +56,6 @@ pub struct Test {
     pub control_upper: Option<f64>,
     /// Complete blocks behind it.
     pub blocks: usize,
-}
-
-/// The quantity by which the options of a test are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Compares {
-    /// Time for the same work.
-    Time,
-    /// CPU time for the same work, since a load is offered.
-    Cpu,
 }
 
 /// The tightest statement about a test that holds at the session's confidence.
@@ -273,14 +263,14 @@ pub fn tests(
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let least = harm::least_of(&cells);
+    let compares = Cost::of_name(group.cost);
     let intervals = has_intervals(view, group);
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
-    settle_dropped(&mut options, intervals);
+    settle_dropped(&mut options, intervals, compares);
     let used = used(view, group, &options);
     if let Some(at) = used {
         options[at].status = OptionStatus::Use;
     }
-    let compares = if group.compares_cpu() { Compares::Cpu } else { Compares::Time };
     Test {
         id: group.id.clone(),
         title,
@@ -301,14 +291,16 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
 }
 
 /// Options without an interval: dropped where others have one, else undecided. Harm counts where another option has none.
-fn settle_dropped(options: &mut [OptionResult], intervals: bool) {
-    let any_interval = options.iter().any(|option| option.slower_upper.is_some());
+fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost) {
+    // Without a percentile an option made too few calls for one.
+    let drops = intervals && matches!(compares, Cost::Time | Cost::Cpu);
+    let any_interval = drops && options.iter().any(|option| option.slower_upper.is_some());
     let measured = |option: &&OptionResult| option.trials > 0;
     let any_harmless = options.iter().filter(measured).any(|option| !harm::is_avoided(&option.harm));
     for option in options.iter_mut().filter(|option| option.trials > 0) {
         let is_harmful = any_harmless && harm::is_avoided(&option.harm);
         option.status = match option.status {
-            OptionStatus::Undecided if option.slower_upper.is_none() && any_interval && intervals && !is_harmful => {
+            OptionStatus::Undecided if option.slower_upper.is_none() && any_interval && !is_harmful => {
                 OptionStatus::Dropped
             }
             OptionStatus::Undecided if is_harmful => OptionStatus::Avoid,
@@ -346,7 +338,7 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }
 
-fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<usize>, compares: Compares) -> Claim {
+fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<usize>, compares: Cost) -> Claim {
     if let Some(reason) = invalid(view, group, options, compares) {
         return Claim::Invalid { reason };
     }
@@ -372,7 +364,7 @@ fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<
     }
 }
 
-fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: Compares) -> Option<InvalidReason> {
+fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: Cost) -> Option<InvalidReason> {
     let measured = options.iter().filter(|option| option.trials > 0);
     let is_external =
         || options.iter().any(|own| own.settings.connect().is_some()) || group.factors.connect().is_some();
@@ -382,7 +374,7 @@ fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: C
         1 => InvalidReason::OneOption,
         _ if control_differs(group) => InvalidReason::ControlDiffers,
         _ if has_interval => return None,
-        _ if compares == Compares::Cpu && is_external() => InvalidReason::ExternalServer,
+        _ if compares == Cost::Cpu && is_external() => InvalidReason::ExternalServer,
         _ if view.status == SessionStatus::Running => InvalidReason::NotYet,
         _ if view.status == SessionStatus::Incomplete => InvalidReason::Interrupted,
         _ if options.iter().any(|option| option.trials > 0 && option.reason.is_some()) => InvalidReason::TrialsFailed,

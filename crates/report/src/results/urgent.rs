@@ -15,6 +15,9 @@ pub const PERCENTILES: &[Percentile] =
 /// The percentiles of calls, which are what an option costs where the load is fixed.
 pub const OF_CALLS: &[Percentile] = &[("p50", "total_p50_ns"), ("p90", "total_p90_ns"), ("p99", "total_p99_ns")];
 
+/// The percentile of the pauses between the parts of a reply.
+pub const OF_GAPS: &[Percentile] = &[("gap p99", "gap_p99_ns")];
+
 /// The cells of options that were measured.
 fn measured<'a>(view: &'a View, options: &'a [OptionResult]) -> impl Iterator<Item = &'a CellView> {
     options.iter().filter_map(|option| view.cell(&option.id)).filter(|cell| cell.trials > 0)

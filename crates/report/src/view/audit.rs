@@ -3,7 +3,7 @@
 //! They can withdraw a proof, or split it by the age of connections, but never make one. If the plan asks for fresh connections,
 //! longer ones are another case: then the proof remains, and the other result is reported with it.
 
-use bytegauge_model::{AnalysedGroup, ConnectionAge, Trial};
+use bytegauge_model::{AnalysedGroup, ConnectionAge, Cost, Trial};
 use bytegauge_stats::audit::{Audit, AuditFinding, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -43,7 +43,7 @@ const NEAREST: usize = 6;
 
 /// Each option in long trials: their number, and its rate there as a multiple of that of the confirmed trials before them.
 fn rates_there(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<(usize, f64)> {
-    let cells = groups.iter().filter(|group| !group.offered).flat_map(|group| &group.cells);
+    let cells = groups.iter().filter(|group| group.cost == Cost::Time).flat_map(|group| &group.cells);
     let rate = |trials: &[&Trial]| median(&trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let times = |cell: &Settled| {
         let first = cell.audited.first()?;

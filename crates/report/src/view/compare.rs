@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::cell::footprint;
-use bytegauge_model::{CellKind, Counted, GroupId, Role, Spec, Trial};
-use bytegauge_stats::call_percentiles::p99_of_trial;
+use bytegauge_model::{CellKind, Cost, Counted, GroupId, Role, Spec, Trial};
 use bytegauge_stats::decision_rule::{OptionRecommendation, recommend};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::trial_metrics::{compared_cost_ns, compared_cpu_ns};
+use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::GroupRow;
 
 use super::bottleneck_inputs::offered_rate;
@@ -37,8 +36,8 @@ pub struct GroupAnalysis<'a> {
     pub twin: Option<usize>,
     /// Choice factors that vary among its candidates.
     pub varied: Vec<String>,
-    /// CPU time is compared: the load is offered, or the user asked for it.
-    pub offered: bool,
+    /// What is compared: what the user asked for, else what suits the load.
+    pub cost: Cost,
     /// The share of that load that each option answered in all of its trials together; `None` where none is offered.
     pub answered: Vec<Option<f64>>,
     /// The confirmation blocks as `stats` takes them.
@@ -122,12 +121,11 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let candidates: Vec<usize> =
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
-    // Operations of a ring, and runs of a program, have one kind of cost.
-    let [time, cpu] = row.group.factors.workload().row().unit.costs;
-    let offered = row.group.factors.offers_load() || (scene.by_cpu && time != cpu);
+    let factors = &row.group.factors;
+    let cost = scene.objective.filter(|cost| factors.has_cost(*cost)).unwrap_or_else(|| factors.cost());
     let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
-    let mut input = input(&cells, twin, |trial| compared_cost_ns(trial, offered, &row.group.factors), scene);
+    let mut input = input(&cells, twin, |trial| cost_ns(trial, cost, factors), scene);
     let harms: Vec<HarmView> = cells.iter().map(|&at| harm(&settled[at])).collect();
     let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
@@ -142,7 +140,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         }
     }
     let method = &Method { level: standing.level, ..*method };
-    let audit = audit_rows(&cells, offered, scene);
+    let audit = audit_rows(&cells, cost, scene);
     let verdict = analyse(&input, method);
     let alone = recommend(&input, &verdict, method);
     let once = once(&input, &verdict, &standing, method);
@@ -158,7 +156,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         candidates,
         cells,
         twin,
-        offered,
+        cost,
         answered,
         audit,
         input,
@@ -171,16 +169,17 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
 
 /// Compares the groups that time leaves undecided by the CPU time that the report shows for each option, over the same blocks.
 pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
-    let is_open = |group: &&mut GroupAnalysis| !group.offered && !group.alone.proven && group.cells.len() > 1;
+    let is_open = |group: &&mut GroupAnalysis| group.cost == Cost::Time && !group.alone.proven && group.cells.len() > 1;
     for group in groups.iter_mut().filter(is_open) {
-        group.cpu = by(group, |trial| compared_cpu_ns(trial, &group.row.group.factors), scene);
+        group.cpu = by(group, |trial| cost_ns(trial, Cost::Cpu, &group.row.group.factors), scene);
     }
 }
 
 /// Compares the groups with an offered load by the p99 of their calls, over the same blocks.
 pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
-    for group in groups.iter_mut().filter(|group| group.row.group.factors.offers_load() && group.cells.len() > 1) {
-        group.p99 = by(group, |trial| p99_of_trial(trial.client()?), scene);
+    let is_loaded = |group: &&mut GroupAnalysis| group.row.group.factors.offers_load() && group.cost != Cost::P99;
+    for group in groups.iter_mut().filter(is_loaded).filter(|group| group.cells.len() > 1) {
+        group.p99 = by(group, |trial| cost_ns(trial, Cost::P99, &group.row.group.factors), scene);
     }
 }
 
@@ -261,13 +260,13 @@ fn input(
 }
 
 /// The audit's whole blocks, a row each.
-fn audit_rows(cells: &[usize], offered: bool, scene: &CompareInput) -> Vec<Vec<Option<f64>>> {
+fn audit_rows(cells: &[usize], cost: Cost, scene: &CompareInput) -> Vec<Vec<Option<f64>>> {
     let mut by_block: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
     for (choice, at) in cells.iter().enumerate() {
         let trials = &scene.settled[*at].audited;
         for trial in trials.iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
             by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] =
-                compared_cost_ns(trial, offered, &scene.settled[*at].cell.factors);
+                cost_ns(trial, cost, &scene.settled[*at].cell.factors);
         }
     }
     by_block.into_values().collect()

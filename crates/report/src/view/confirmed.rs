@@ -1,9 +1,9 @@
 //! The confirmed results of a session, for comparisons of several sessions.
 
-use bytegauge_model::{CellId, CellKind, GroupId, Role, Spec};
+use bytegauge_model::{CellId, CellKind, Cost, GroupId, Role, Spec};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::trial_metrics::compared_cost_ns;
+use bytegauge_stats::trial_metrics::cost_ns;
 
 use super::compare::{self, GroupAnalysis};
 use super::estimate::throughput;
@@ -84,15 +84,11 @@ impl ConfirmedRate {
             input.settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
         let each = confirmed.filter_map(|cell| {
             let rate = throughput(cell, input.method.level).median;
-            let cost = match cell.cell.factors.offers_load() {
-                true => median(
-                    &cell
-                        .trials
-                        .iter()
-                        .filter_map(|trial| compared_cost_ns(trial, true, &cell.cell.factors))
-                        .collect::<Vec<_>>(),
-                ),
-                false => rate.map(|rate| 1.0 / rate),
+            let factors = &cell.cell.factors;
+            let of_trials = || cell.trials.iter().filter_map(|trial| cost_ns(trial, factors.cost(), factors));
+            let cost = match factors.cost() {
+                Cost::Time => rate.map(|rate| 1.0 / rate),
+                _ => median(&of_trials().collect::<Vec<_>>()),
             };
             let ln_cost = cost?.ln();
             ln_cost.is_finite().then(|| ConfirmedRate { levels: matching(&cell.cell.factors, None), ln_cost, rate })

@@ -103,7 +103,7 @@ pub fn cost_name(judged: &GroupAnalysis, settled: &[Settled]) -> &'static str {
     if check::compares_cpu(judged, settled) {
         return "cpu_ns_per_run";
     }
-    judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
+    judged.cost.name(judged.row.group.factors.workload())
 }
 
 fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {

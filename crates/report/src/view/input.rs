@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{BlockRecord, CellKind, GroupId, Outcome, Spec, Stage, Trial};
+use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;
 
 use super::consistency::contradiction;
@@ -27,8 +27,8 @@ pub struct CompareInput<'a> {
     pub method: Method,
     /// When the session is judged.
     pub looks: SessionAnalyses,
-    /// The user asked for a comparison of CPU time.
-    pub by_cpu: bool,
+    /// What the user asked to compare.
+    pub objective: Option<Cost>,
 }
 
 impl<'a> CompareInput<'a> {
@@ -46,7 +46,7 @@ impl<'a> CompareInput<'a> {
             varied: plan_varied(session),
             method,
             looks,
-            by_cpu: settings.by_cpu,
+            objective: settings.objective,
         }
     }
 }
@@ -90,8 +90,8 @@ pub struct Settings {
     pub margin: Option<f64>,
     /// The largest size that the fits of the cost use, bytes.
     pub fit_max: Option<u64>,
-    /// Compare CPU time instead of time, also where no load is offered.
-    pub by_cpu: bool,
+    /// What to compare, where a test has it; `None` for what suits its load.
+    pub objective: Option<Cost>,
     /// A process measures the session just now. A session that is stored as running without such a process
     /// was interrupted.
     pub is_running: bool,
@@ -99,7 +99,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { level: 0.95, margin: None, fit_max: None, by_cpu: false, is_running: false }
+        Settings { level: 0.95, margin: None, fit_max: None, objective: None, is_running: false }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
+use bytegauge_model::{CellId, Cost, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::block_dependence::merge;
 use bytegauge_stats::compare::{Comparison, ComparisonTerms, Verdict, paired};
 use bytegauge_stats::group::{BlockInput, GroupInput};
@@ -18,6 +18,7 @@ use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
+use super::groups::cost_name;
 use super::numbers::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 use super::recommendation::Conditions;
 use crate::interval_rounding::{ShareScale, carried, moved_nothing};
@@ -119,7 +120,6 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let margin = conditions.margin;
     let compared = Compared::of(versus, judged, conditions.settled, margin);
     let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));
-    let offered = judged.iter().any(|group| group.offered);
     let side = |side: &VersusSide, own: Option<&Spec>, other: Option<&Spec>| {
         let at = conditions.settled.iter().position(|settled| settled.cell.id == side.cell);
         let cell = at.map(|at| &conditions.cells[at]);
@@ -146,12 +146,12 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
-    let compares_cpu =
-        offered || compared.by_cpu || judged.iter().any(|group| super::check::compares_cpu(group, conditions.settled));
-    let cost = match (counts, compares_cpu) {
-        (true, _) => VersusCost::Events,
-        (false, true) => VersusCost::CpuTime,
-        (false, false) => VersusCost::Time,
+    let costs: Vec<Cost> = judged.iter().map(|group| Cost::of_name(cost_name(group, conditions.settled))).collect();
+    let cost = match costs.first() {
+        _ if counts => VersusCost::Events,
+        _ if compared.by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
+        Some(Cost::GapP99) => VersusCost::GapP99,
+        _ => VersusCost::Time,
     };
     VersusView {
         alike: alike(a, b),

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndCounts, EndReport,
-    EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage,
-    Trial, Workload,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, Cost, EncodedHistogram, EndCounts,
+    EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe,
+    Spec, Stage, Trial, Workload,
 };
 use bytegauge_report::results::OptionStatus;
 use bytegauge_report::view::numbers::{CellView, HarmKind};
@@ -625,6 +625,59 @@ fn an_offered_load_compares_server_cpu() {
     let longer = crate::phrases(&view, "longer-tail");
     check(&longer, &[" p99 of blocking is 1.", "× that of epoll; of all calls "]);
     assert_eq!(crate::phrases(&self::view(&engines()), "longer-tail"), "", "at full load it is mostly waiting");
+}
+
+#[test]
+fn pauses_between_parts_decide_a_streamed_reply() {
+    let mut data = engines();
+    let parts = support::levels(&[("response_chunk", "100".to_owned()), ("response_gap", "15ms".to_owned())]);
+    data.groups.iter_mut().for_each(|row| row.group.factors.extend(&parts));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&parts));
+    for trial in &mut data.trials {
+        // The one with fewer calls has the shorter pauses; all calls take alike.
+        let gap_ns = if &*trial.cell.0 == "c1" { 10_000_000 } else { 30_000_000 };
+        let client = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+        client.gap = Some(histogram(client.calls, gap_ns));
+    }
+    let by = |objective| Report::of(&data, &Settings { objective, ..Settings::default() });
+    let by_gap = by(None);
+    assert_eq!((by_gap.tests[0].compares, by_gap.groups[0].cost), (Cost::GapP99, "gap_p99_ns"));
+    check(
+        &by_gap.sentence,
+        &["Use blocking: the lowest gap p99; gap p99 14.9 ms. epoll has at least 2.9", "× the gap p99."],
+    );
+    let headings = by_gap.texts[0].columns.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>();
+    assert_eq!(headings[headings.len() - 2..], ["gap p99", "gap longer by"]);
+    check(&on_screen(&by_gap), &["Options are compared by the p99 of the gaps between parts of a reply."]);
+    check(&by(Some(Cost::Time)).sentence, &["Use epoll"]);
+    let by_p99 = by(Some(Cost::P99));
+    assert_eq!(by_p99.groups[0].cost, "total_p99_ns");
+    check(&by_p99.sentence, &["above the lowest p99"]);
+    // Streams have no calls.
+    let stream = support::session(&support::Plan::default());
+    let by_p99 = Report::of(&stream, &Settings { objective: Some(Cost::P99), ..Settings::default() });
+    assert_eq!(by_p99.tests[0].compares, Cost::Time);
+}
+
+#[test]
+fn what_is_certain_leads() {
+    let cell = |engine: &'static [(&str, &str)], calls_per_second| Planted {
+        choices: engine,
+        calls_per_second,
+        reset_share: 0.0,
+    };
+    let [slow, fast, other] =
+        [&[("server_engine", "blocking")], &[("server_engine", "epoll")], &[("server_engine", "epoll:edge")]];
+    let mut data = session(&[RPC], &[cell(slow, 20_000.0), cell(fast, 200_000.0), cell(other, 200_000.0)]);
+    // The others differ from block to block, more than the margin.
+    for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 != "c1") {
+        let is_first = (trial.block + u64::from(trial.position)).is_multiple_of(2);
+        trial.calls = if is_first { trial.calls * 3 / 4 } else { trial.calls };
+    }
+    check(
+        &view(&data).sentence,
+        &["blocking takes at least 8.1× the time. Undecided: epoll and epoll:edge within 14 %."],
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The first screen: its text, and that it fits.
 
-use bytegauge_model::{CallReport, EndRole};
+use bytegauge_model::{CallReport, Cost, EndRole};
 use bytegauge_report::render::{TerminalStyle, full, markdown, screen};
-use bytegauge_report::results::{Compares, OptionStatus};
+use bytegauge_report::results::OptionStatus;
 use bytegauge_report::{Report, Settings};
 
 use crate::calls::histogram;
@@ -190,8 +190,8 @@ fn cpu_time_decides_where_it_is_asked_for() {
             }
         }
     }
-    let by_cpu = Report::of(&data, &Settings { by_cpu: true, ..Settings::default() });
-    assert_eq!((by_cpu.tests[0].compares, by_cpu.tests[0].recommended.as_ref()), (Compares::Cpu, Some(&slow)));
+    let by_cpu = Report::of(&data, &Settings { objective: Some(Cost::Cpu), ..Settings::default() });
+    assert_eq!((by_cpu.tests[0].compares, by_cpu.tests[0].recommended.as_ref()), (Cost::Cpu, Some(&slow)));
     assert!(by_cpu.sentence.contains("CPU time"), "{}", by_cpu.sentence);
     let text = shown(&by_cpu, 80);
     assert!(text.contains("Options are compared by CPU time.") && text.contains("CPU s/GiB"), "{text}");

@@ -216,12 +216,7 @@ pub struct OptionRatio {
     pub times_upper: Option<f64>,
 }
 
-impl GroupView {
-    /// Whether CPU time is compared, since every option moves the offered load.
-    pub fn compares_cpu(&self) -> bool {
-        self.cost.starts_with("cpu_")
-    }
-}
+impl GroupView {}
 
 /// A group's choice against its rivals, in trials far longer than those of the confirmation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
