@@ -29,6 +29,15 @@ pub fn gap_p99_of_trial(report: &CallReport) -> Option<f64> {
     p99_of_one(TimeDistribution::decode(report.gap.as_ref()?)?)
 }
 
+/// The share of the calls that [`round_trips_per_minute`] is about.
+const RESPONSIVE_SHARE: f64 = 0.95;
+
+/// How many calls one after another would end in a minute: by the mean of the fastest 95 %, as "Responsiveness under Working
+/// Conditions" (IETF draft-ietf-ippm-responsiveness-08) has it for requests on a connection of their own next to the load.
+pub fn round_trips_per_minute(report: &CallReport) -> Option<f64> {
+    Some(60e9 / whole(report)?.mean_of_fastest(RESPONSIVE_SHARE)?)
+}
+
 fn p99_of_one(times: TimeDistribution) -> Option<f64> {
     Some(times).filter(|times| times.reaches(0.9))?.percentile(0.99).filter(|ns| ns.is_finite())
 }

@@ -35,6 +35,17 @@ impl TimeDistribution {
         self.seen.mean()
     }
 
+    /// The mean of the fastest `share` of the times that were seen whole, nanoseconds; `None` without calls.
+    pub fn mean_of_fastest(&self, share: f64) -> Option<f64> {
+        let taken = (self.calls as f64 * share).floor();
+        let (mut left, mut sum_ns) = (taken, 0.0);
+        for (ns, count) in &self.seen.ended {
+            let count = (*count as f64).min(left);
+            (left, sum_ns) = (left - count, sum_ns + *ns as f64 * count);
+        }
+        (taken > 0.0).then(|| sum_ns / taken)
+    }
+
     /// Adds another trial's.
     pub fn add(&mut self, other: &TimeDistribution) {
         self.seen.add(&other.seen);
@@ -152,6 +163,18 @@ mod tests {
         let (slow, share, time_share) = times([1, 1, 8]).at_least(8).unwrap();
         assert_eq!((slow, share, time_share), (1, 1.0 / 3.0, 0.8));
         assert_eq!(TimeDistribution::default().at_least(8), None);
+    }
+
+    #[test]
+    fn the_slowest_calls_are_trimmed() {
+        // 19 of 20 calls: the last one, and nothing of the others.
+        let mean = times((0..19).map(|_| 100).chain([1_000_000])).mean_of_fastest(0.95);
+        assert_eq!(mean, Some(100.0));
+        assert_eq!(times([10, 20]).mean_of_fastest(0.99), Some(10.0), "whole calls");
+        assert_eq!(
+            (times([10]).mean_of_fastest(0.95), TimeDistribution::default().mean_of_fastest(0.95)),
+            (None, None)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use bytegauge_model::{
     ComparedCondition, Cost, DatagramReport, EndReport, EndRole, ProgramRole, Spec, Trial, Workload,
 };
 
-use crate::call_percentiles::{gap_p99_of_trial, p99_of_trial};
+use crate::call_percentiles::{gap_p99_of_trial, p99_of_trial, round_trips_per_minute};
 use crate::trial_counts::ratio;
 
 /// A number that a trial yields.
@@ -222,6 +222,11 @@ pub const MORE_OF_CALLS: &[TrialMetric] = &[
         of: |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns),
     },
     TrialMetric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
+    TrialMetric {
+        name: "round_trips_per_minute",
+        unit: "calls/min",
+        of: |trial| round_trips_per_minute(trial.client()?),
+    },
     TrialMetric {
         name: "server_system_calls_per_call",
         unit: "system calls",

@@ -14,9 +14,9 @@ pub struct CostWords {
     pub by: &'static str,
     /// Heads intervals that are multiples: `time / best`.
     pub ratio: &'static str,
-    /// Says of an option that it has more, by a share in the place of `{}`: `takes at least {} longer`.
+    /// States that an option has more, by a share in the place of `{}`: `takes at least {} longer`.
     pub has_more: &'static str,
-    /// Says the same by a multiple: `takes at least {} the time`.
+    /// States the same by a multiple: `takes at least {} the time`.
     pub has_times: &'static str,
 }
 
