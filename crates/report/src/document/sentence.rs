@@ -47,7 +47,11 @@ fn of_test(results: &Results, test: &Test) -> String {
             None => format!("Use {}: {why}.", alternatives(&named)),
         },
         Claim::FreeChoice { .. } if named.len() > 1 => format!("{UNDECIDED}{why}."),
-        Claim::FreeChoice { .. } => format!("{} may be the best: {why}.", named[0].label),
+        Claim::FreeChoice { .. } => {
+            let label = &named[0].label;
+            let rest = why.strip_prefix(label.as_str()).map_or(why.as_str(), |rest| rest.trim_start_matches(", "));
+            format!("{label} may be the best: {rest}.")
+        }
         Claim::OnlyCertain { .. } => format!("{UNDECIDED}{why}."),
         Claim::Undecided { .. } => format!("{UNDECIDED}{why}; nothing is ruled out."),
         Claim::Invalid { reason: InvalidReason::NothingMeasured } => format!("{}.", capital(&why)),
