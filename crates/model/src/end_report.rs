@@ -209,14 +209,8 @@ pub struct TcpReport {
     pub rwnd_limited_us: OptionalCount,
     /// Part of it in which the send buffer was the limit, µs.
     pub sndbuf_limited_us: OptionalCount,
-    /// Delivery rate of the last sample, bytes per second.
-    pub delivery_rate: OptionalCount,
     /// Smallest round-trip time seen, µs.
     pub min_rtt_us: OptionalCount,
-    /// Window scale that the peer announced: this end reads the peer's windows with it.
-    pub snd_wscale: Option<u8>,
-    /// Window scale that this end announced.
-    pub rcv_wscale: Option<u8>,
     /// Bytes sent, retransmissions included.
     pub bytes_sent: OptionalCount,
     /// Bytes acknowledged by the peer.

@@ -121,36 +121,21 @@ pub struct TcpSums {
     pub rwnd_limited_us: Option<u64>,
     /// Time in which the send buffer was the limit, µs.
     pub sndbuf_limited_us: Option<u64>,
-    /// The last delivery rates of the flows of each trial, added, bytes per second.
-    pub delivery_rates: Vec<f64>,
     /// Smallest round-trip time, µs.
     pub min_rtt_us: Option<u64>,
-    /// Window scale that the reader announced.
-    pub snd_wscale: Option<u8>,
-    /// Window scale that the writer announced.
-    pub rcv_wscale: Option<u8>,
 }
 
 impl TcpSums {
     /// Adds the reports of all writers.
     pub fn of(trials: &[&Trial]) -> TcpSums {
         let mut tcp = TcpSums::default();
-        for source in trials.iter().filter_map(|trial| trial.source_side()) {
-            let mut delivery: Option<u64> = None;
-            for report in source.flows.iter().filter_map(|flow| flow.tcp.as_deref()) {
-                add(&mut tcp.retransmits, report.retransmits.get());
-                add(&mut tcp.busy_us, report.busy_us.get());
-                add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us.get());
-                add(&mut tcp.sndbuf_limited_us, report.sndbuf_limited_us.get());
-                add(&mut delivery, report.delivery_rate.get());
-                tcp.min_rtt_us = match (tcp.min_rtt_us, report.min_rtt_us.get()) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-                tcp.snd_wscale = tcp.snd_wscale.or(report.snd_wscale);
-                tcp.rcv_wscale = tcp.rcv_wscale.or(report.rcv_wscale);
-            }
-            tcp.delivery_rates.extend(delivery.map(|rate| rate as f64));
+        let flows = trials.iter().filter_map(|trial| trial.source_side()).flat_map(|source| &source.flows);
+        for report in flows.filter_map(|flow| flow.tcp.as_deref()) {
+            add(&mut tcp.retransmits, report.retransmits.get());
+            add(&mut tcp.busy_us, report.busy_us.get());
+            add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us.get());
+            add(&mut tcp.sndbuf_limited_us, report.sndbuf_limited_us.get());
+            tcp.min_rtt_us = [tcp.min_rtt_us, report.min_rtt_us.get()].into_iter().flatten().min();
         }
         tcp
     }

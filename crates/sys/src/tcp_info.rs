@@ -26,10 +26,6 @@ pub struct TcpInfo {
     pub state: Option<u8>,
     /// Whether data that went with the SYN was accepted (TCP Fast Open, RFC 7413).
     pub syn_data: Option<bool>,
-    /// Shift of the windows that the peer announces.
-    pub snd_wscale: Option<u8>,
-    /// Shift of the windows that we announce.
-    pub rcv_wscale: Option<u8>,
     /// Payload bytes of a full segment that is sent.
     pub snd_mss: Option<u32>,
     /// Segments that were sent and not acknowledged yet.
@@ -50,8 +46,6 @@ pub struct TcpInfo {
     pub notsent_bytes: Option<u32>,
     /// Least round-trip time seen, µs; `None` also while nothing was measured.
     pub min_rtt_us: Option<u32>,
-    /// Latest goodput sample, bytes/s.
-    pub delivery_rate: Option<u64>,
     /// Time with data outstanding, µs.
     pub busy_time_us: Option<u64>,
     /// Part of it in which the peer's window was the limit, µs.
@@ -101,7 +95,6 @@ const SYN_DATA: u8 = 32;
 mod offset {
     pub(super) const STATE: usize = 0;
     pub(super) const OPTIONS: usize = 5;
-    pub(super) const WSCALES: usize = 6;
     pub(super) const SND_MSS: usize = 16;
     pub(super) const UNACKED: usize = 24;
     pub(super) const LAST_DATA_SENT: usize = 44;
@@ -112,7 +105,6 @@ mod offset {
     pub(super) const BYTES_RECEIVED: usize = 128;
     pub(super) const NOTSENT_BYTES: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
-    pub(super) const DELIVERY_RATE: usize = 160;
     pub(super) const BUSY_TIME: usize = 168;
     pub(super) const RWND_LIMITED: usize = 176;
     pub(super) const SNDBUF_LIMITED: usize = 184;
@@ -122,14 +114,11 @@ mod offset {
 
 fn parse(bytes: &[u8]) -> TcpInfo {
     let byte = |offset: usize| bytes.get(offset).copied();
-    let u32_at = |offset: usize| Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?));
-    let u64_at = |offset: usize| Some(u64::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?));
-    let wscales = byte(offset::WSCALES).map(nibbles);
+    let u32_at = |offset: usize| read_at(bytes, offset).map(u32::from_ne_bytes);
+    let u64_at = |offset: usize| read_at(bytes, offset).map(u64::from_ne_bytes);
     TcpInfo {
         state: byte(offset::STATE),
         syn_data: byte(offset::OPTIONS).map(|options| options & SYN_DATA != 0),
-        snd_wscale: wscales.map(|(first, _)| first),
-        rcv_wscale: wscales.map(|(_, second)| second),
         snd_mss: u32_at(offset::SND_MSS),
         unacked: u32_at(offset::UNACKED),
         last_data_sent_ms: u32_at(offset::LAST_DATA_SENT),
@@ -141,19 +130,12 @@ fn parse(bytes: &[u8]) -> TcpInfo {
         notsent_bytes: u32_at(offset::NOTSENT_BYTES),
         // The running minimum starts at all ones (net/ipv4/tcp.c, `tcp_init_sock`).
         min_rtt_us: u32_at(offset::MIN_RTT).filter(|rtt| *rtt != u32::MAX),
-        delivery_rate: u64_at(offset::DELIVERY_RATE),
         busy_time_us: u64_at(offset::BUSY_TIME),
         rwnd_limited_us: u64_at(offset::RWND_LIMITED),
         sndbuf_limited_us: u64_at(offset::SNDBUF_LIMITED),
         bytes_sent: u64_at(offset::BYTES_SENT),
         bytes_retrans: u64_at(offset::BYTES_RETRANS),
     }
-}
-
-/// Two bit fields of four bits in their declared order: C compilers for Linux fill a byte from
-/// its low end on little-endian machines and from its high end on big-endian ones.
-fn nibbles(byte: u8) -> (u8, u8) {
-    if cfg!(target_endian = "little") { (byte & 0xF, byte >> 4) } else { (byte >> 4, byte & 0xF) }
 }
 
 // Whether a connection uses Multipath TCP.
@@ -250,10 +232,7 @@ mod tests {
 
     #[test]
     fn a_short_answer_leaves_newer_fields_out() {
-        let mut bytes = [1u8; 104];
-        bytes[offset::WSCALES] = if cfg!(target_endian = "little") { 0x72 } else { 0x27 };
-        let info = parse(&bytes);
-        assert_eq!((info.snd_wscale, info.rcv_wscale), (Some(2), Some(7)));
+        let info = parse(&[1; 104]);
         assert_eq!(info.total_retrans, Some(0x0101_0101));
         assert_eq!(info.bytes_received, None);
         assert_eq!(parse(&[]).total_retrans, None);

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use bytegauge_model::{
     CellKind, DatagramReport, Deaths, EndCounts, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse, Workload,
 };
-use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{GIB, MachineSums, TcpSums, ratio, sink_sums, source_sums, windows_agree};
 
 use super::counted_trials::Settled;
-use super::numbers::{Counters, CpuView, DatagramView, EndCpu, PerFlow, RingView};
+use super::numbers::{Counters, CpuView, DatagramView, EndCpu, RingView};
 use super::options;
 
 fn cpu_view(end: &EndCounts) -> EndCpu {
@@ -47,17 +46,13 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         tcp_drops: tcp_drops(trials),
         rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
         sndbuf_limited_share: tcp.limited_share(tcp.sndbuf_limited_us),
-        delivery_rate: median(&tcp.delivery_rates),
         min_rtt_us: tcp.min_rtt_us,
-        snd_wscale: tcp.snd_wscale,
-        rcv_wscale: tcp.rcv_wscale,
         verified_bytes: [sink, source]
             .into_iter()
             .flatten()
             .map(|end| end.verified_bytes)
             .find(|verified| *verified > 0),
         options: options::of_cell(levels, trials),
-        per_flow: per_flow(trials),
     }
 }
 
@@ -103,26 +98,6 @@ pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> Cp
         net_rx_busiest_share: machine.as_ref().and_then(MachineSums::net_rx_busiest_share),
         softirq_billed_to_interrupted: irq_accounting.map(|on| !on),
     }
-}
-
-fn per_flow(trials: &[&Trial]) -> Option<PerFlow> {
-    let mut rates: Vec<Vec<f64>> = Vec::new();
-    for sink in trials.iter().filter_map(|trial| trial.sink_side()) {
-        rates.resize(rates.len().max(sink.flows.len()), Vec::new());
-        for (flow, rates) in sink.flows.iter().zip(&mut rates) {
-            rates.extend(ratio(flow.bytes, flow.window_ns).map(|per_ns| per_ns * 1e9));
-        }
-    }
-    if rates.len() < 2 {
-        return None;
-    }
-    let rates: Vec<f64> = rates.iter().filter_map(|rates| median(rates)).collect();
-    Some(PerFlow {
-        min: rates.iter().copied().reduce(f64::min)?,
-        median: median(&rates)?,
-        max: rates.iter().copied().reduce(f64::max)?,
-        rates,
-    })
 }
 
 /// The datagrams of a cell; `None` where no trial counted any at both ends.

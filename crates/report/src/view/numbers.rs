@@ -31,7 +31,7 @@ pub use call::{
 };
 pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
-    OptionView, PerFlow, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
+    OptionView, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
 };
 pub use check::{
     AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached, least_growth,

@@ -142,20 +142,12 @@ pub struct Counters {
     pub rwnd_limited_share: Option<f64>,
     /// Share of the connections' busy time in which the send buffer was the limit.
     pub sndbuf_limited_share: Option<f64>,
-    /// Median over trials of the kernel's delivery rate, bytes per second, flows summed.
-    pub delivery_rate: Option<f64>,
     /// Smallest round-trip time seen, µs.
     pub min_rtt_us: Option<u64>,
-    /// Window scale that the reader announced (a server, to its client): the writer's `tcpi_snd_wscale`.
-    pub snd_wscale: Option<u8>,
-    /// Window scale that the writer announced.
-    pub rcv_wscale: Option<u8>,
     /// Bytes whose content was compared with the pattern; absent unless `--verify`.
     pub verified_bytes: Option<u64>,
     /// Options as asked for and as the kernel set them.
     pub options: BTreeMap<&'static str, OptionView>,
-    /// Each flow; absent with one flow.
-    pub per_flow: Option<PerFlow>,
 }
 
 /// An option as asked for and as it came out.
@@ -170,19 +162,6 @@ pub struct OptionView {
     /// Whether the request is in force at every end that made it, doubled where the kernel doubles; absent without a
     /// request, or where it is not known.
     pub as_asked: Option<bool>,
-}
-
-/// How evenly flows share.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PerFlow {
-    /// Smallest of the flows' median rates, bytes per second.
-    pub min: f64,
-    /// Median of the flows' median rates, bytes per second.
-    pub median: f64,
-    /// Largest of the flows' median rates, bytes per second.
-    pub max: f64,
-    /// Each flow's median rate over the trials, bytes per second.
-    pub rates: Vec<f64>,
 }
 
 /// CPU time of each end and of the machine.

@@ -135,10 +135,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
                     busy_us: 40_000.into(),
                     rwnd_limited_us: 900.into(),
                     sndbuf_limited_us: 100.into(),
-                    delivery_rate: (rate as u64).into(),
                     min_rtt_us: 14.into(),
-                    snd_wscale: Some(7),
-                    rcv_wscale: Some(7),
                     ..TcpReport::default()
                 })
             }),

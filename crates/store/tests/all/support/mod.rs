@@ -73,10 +73,7 @@ pub fn plain_trial(n: u64) -> Trial {
         busy_us: (41_000 + n % 100).into(),
         rwnd_limited_us: (n % 300).into(),
         sndbuf_limited_us: (n % 7).into(),
-        delivery_rate: (5_000_000_000 + n).into(),
         min_rtt_us: 9.into(),
-        snd_wscale: Some(7),
-        rcv_wscale: Some(7),
         bytes_sent: (200_000_000 + n).into(),
         bytes_acked: (200_000_001 + n).into(),
         bytes_received: 0.into(),
@@ -143,28 +140,18 @@ pub fn plain_trial(n: u64) -> Trial {
 
 fn tcp() -> impl Strategy<Value = TcpReport> {
     let u = of(any::<u64>());
-    let wscale = of(any::<u8>());
-    (
-        (u.clone(), u.clone(), u.clone(), u.clone()),
-        (u.clone(), u.clone(), u.clone(), u.clone(), u),
-        wscale.clone(),
-        wscale,
-    )
-        .prop_map(|(a, b, snd_wscale, rcv_wscale)| TcpReport {
-            retransmits: a.0.into(),
-            busy_us: a.1.into(),
-            rwnd_limited_us: a.2.into(),
-            sndbuf_limited_us: a.3.into(),
-            delivery_rate: b.0.into(),
-            min_rtt_us: b.1.into(),
-            snd_wscale,
-            rcv_wscale,
-            bytes_sent: b.2.into(),
-            bytes_acked: b.3.into(),
-            bytes_received: b.4.into(),
-            mptcp: a.0.map(|n| n % 2 == 0),
-            syn_data: a.1.map(|n| n % 2 == 0),
-        })
+    ((u.clone(), u.clone(), u.clone(), u.clone()), (u.clone(), u.clone(), u.clone(), u)).prop_map(|(a, b)| TcpReport {
+        retransmits: a.0.into(),
+        busy_us: a.1.into(),
+        rwnd_limited_us: a.2.into(),
+        sndbuf_limited_us: a.3.into(),
+        min_rtt_us: b.0.into(),
+        bytes_sent: b.1.into(),
+        bytes_acked: b.2.into(),
+        bytes_received: b.3.into(),
+        mptcp: a.0.map(|n| n % 2 == 0),
+        syn_data: a.1.map(|n| n % 2 == 0),
+    })
 }
 
 fn options() -> impl Strategy<Value = EffectiveOptions> {
