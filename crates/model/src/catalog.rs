@@ -17,7 +17,7 @@ use crate::suggest;
 use crate::unit::significant;
 
 pub use crate::engine::{
-    Abilities, AfterEvent, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, Threads, UringKind, UringMode,
+    Abilities, AfterEvent, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, UringKind, UringMode,
 };
 pub use crate::profile::{PROFILES, Profile};
 
@@ -67,11 +67,18 @@ pub(crate) const fn row<T>(value: T, name: &'static str, summary: &'static str) 
 }
 
 pub(crate) fn lookup<T: Clone>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
-    table.iter().find(|row| row.name == name).map(|row| row.value.clone()).ok_or_else(|| NameError::Unknown {
-        kind,
-        name: name.into(),
-        hint: suggest::hint(name, table.iter().map(|row| row.name)),
-    })
+    find(kind, table.iter().map(|row| (row.name, &row.value)), name).cloned()
+}
+
+/// The value of a name in a table of any rows.
+pub(crate) fn find<T>(
+    kind: &'static str,
+    mut table: impl Iterator<Item = (&'static str, T)> + Clone,
+    name: &str,
+) -> Result<T, NameError> {
+    let names = table.clone().map(|(name, _)| name);
+    let found = table.find(|(known, _)| *known == name).map(|(_, value)| value);
+    found.ok_or_else(|| NameError::Unknown { kind, name: name.into(), hint: suggest::hint(name, names) })
 }
 
 pub(crate) fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
@@ -124,6 +131,24 @@ macro_rules! names {
     };
 }
 pub(crate) use names;
+
+/// Makes a type be stored as its text.
+macro_rules! text_serde {
+    ($type:ty) => {
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+        impl TryFrom<String> for $type {
+            type Error = <$type as std::str::FromStr>::Err;
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+    };
+}
+pub(crate) use text_serde;
 
 /// How two ends are joined, or a one-ended source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -252,19 +277,7 @@ impl fmt::Display for Transport {
     }
 }
 
-impl From<Transport> for String {
-    fn from(transport: Transport) -> String {
-        transport.to_string()
-    }
-}
-
-impl TryFrom<String> for Transport {
-    type Error = NameError;
-
-    fn try_from(name: String) -> Result<Self, NameError> {
-        name.parse()
-    }
-}
+text_serde!(Transport);
 
 names! {
     /// How offered calls are spaced over time.
@@ -308,32 +321,56 @@ names! {
     }
 }
 
-/// The reader's work on each read before the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Work {
-    /// Discards the bytes.
-    #[default]
-    None,
-    /// Sums every byte.
-    Sum,
-    /// Copies every byte to memory of its own.
-    Copy,
-    /// Spins for this number of nanoseconds per byte.
-    NsPerByte(f64),
-}
+/// Declares what an end does with the bytes of each call: one of some names, or a number of nanoseconds per byte. It is stored as
+/// its text.
+macro_rules! work {
+    (
+        $(#[$meta:meta])* $type:ident, $expected:literal { $($(#[$of_value:meta])* $value:ident = $name:literal,)+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(into = "String", try_from = "String")]
+        pub enum $type {
+            $($(#[$of_value])* $value,)+
+            /// Spins for this number of nanoseconds per byte.
+            NsPerByte(f64),
+        }
 
-/// The writer's work on its buffer before each write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Fill {
-    /// Sends the same bytes again.
-    #[default]
-    None,
-    /// Writes every byte of the buffer again.
-    Touch,
-    /// Spins for this number of nanoseconds per byte.
-    NsPerByte(f64),
+        impl FromStr for $type {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                match text {
+                    $($name => Ok($type::$value),)+
+                    _ => ns_per_byte(text, $expected).map($type::NsPerByte),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $($type::$value => f.pad($name),)+
+                    $type::NsPerByte(ns) => f.pad(&format!("{}ns", significant(*ns, 6))),
+                }
+            }
+        }
+
+        text_serde!($type);
+
+        // The nanoseconds of a byte are finite: nothing else parses.
+        impl Eq for $type {}
+
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                mem::discriminant(self).hash(state);
+                if let $type::NsPerByte(ns) = self {
+                    // Zero has two signs, which are equal.
+                    (ns + 0.0).to_bits().hash(state);
+                }
+            }
+        }
+    };
 }
 
 fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, NameError> {
@@ -342,97 +379,27 @@ fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, NameError> {
     ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| NameError::Malformed(text.into(), expected))
 }
 
-impl FromStr for Work {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        match text {
-            "none" => Ok(Work::None),
-            "sum" => Ok(Work::Sum),
-            "copy" => Ok(Work::Copy),
-            _ => ns_per_byte(text, "work: use none, sum, copy, or nanoseconds per byte such as 0.5ns")
-                .map(Work::NsPerByte),
-        }
+work! {
+    /// The reader's work on each read before the next.
+    Work, "work: use none, sum, copy, or nanoseconds per byte such as 0.5ns" {
+        /// Discards the bytes.
+        #[default]
+        None = "none",
+        /// Sums every byte.
+        Sum = "sum",
+        /// Copies every byte to memory of its own.
+        Copy = "copy",
     }
 }
 
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Work::None => f.pad("none"),
-            Work::Sum => f.pad("sum"),
-            Work::Copy => f.pad("copy"),
-            Work::NsPerByte(ns) => f.pad(&format!("{}ns", significant(*ns, 6))),
-        }
-    }
-}
-
-impl FromStr for Fill {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        match text {
-            "none" => Ok(Fill::None),
-            "touch" => Ok(Fill::Touch),
-            _ => {
-                ns_per_byte(text, "a fill: use none, touch, or nanoseconds per byte such as 0.5ns").map(Fill::NsPerByte)
-            }
-        }
-    }
-}
-
-impl fmt::Display for Fill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fill::None => f.pad("none"),
-            Fill::Touch => f.pad("touch"),
-            Fill::NsPerByte(ns) => f.pad(&format!("{}ns", significant(*ns, 6))),
-        }
-    }
-}
-
-macro_rules! text_serde {
-    ($type:ty) => {
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
-                value.to_string()
-            }
-        }
-        impl TryFrom<String> for $type {
-            type Error = <$type as std::str::FromStr>::Err;
-            fn try_from(text: String) -> Result<Self, Self::Error> {
-                text.parse()
-            }
-        }
-    };
-}
-pub(crate) use text_serde;
-text_serde!(Work);
-
-// The nanoseconds of a byte are finite: nothing else parses.
-impl Eq for Work {}
-
-impl Hash for Work {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        mem::discriminant(self).hash(state);
-        if let Work::NsPerByte(ns) = self {
-            // Zero has two signs, which are equal.
-            (ns + 0.0).to_bits().hash(state);
-        }
-    }
-}
-text_serde!(Fill);
-
-// The nanoseconds of a byte are finite: nothing else parses.
-impl Eq for Fill {}
-
-impl Hash for Fill {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        mem::discriminant(self).hash(state);
-        if let Fill::NsPerByte(ns) = self {
-            // Zero has two signs, which are equal.
-            (ns + 0.0).to_bits().hash(state);
-        }
+work! {
+    /// The writer's work on its buffer before each write.
+    Fill, "a fill: use none, touch, or nanoseconds per byte such as 0.5ns" {
+        /// Sends the same bytes again.
+        #[default]
+        None = "none",
+        /// Writes every byte of the buffer again.
+        Touch = "touch",
     }
 }
 

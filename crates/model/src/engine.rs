@@ -8,8 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Transport, text_serde};
-use crate::suggest;
+use crate::catalog::{self, NameError, Transport, text_serde};
 
 /// The code that moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,15 +105,6 @@ pub enum EngineEnd {
     Server,
 }
 
-/// How an engine's threads share flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
-    /// A thread carries one flow: as many threads as flows.
-    PerFlow,
-    /// A thread carries many flows, and several threads share them.
-    Shared,
-}
-
 /// Whether the kernel gets several datagrams at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
@@ -145,8 +135,9 @@ pub struct Abilities {
     pub udp: &'static [EngineEnd],
     /// Over Unix datagram sockets.
     pub unix_datagrams: &'static [EngineEnd],
-    /// How its threads share connections. A stream of datagrams has a thread per flow with any engine.
-    pub threads: Threads,
+    /// Whether a thread carries one flow, so there are as many threads as flows; otherwise threads share connections. A stream of
+    /// datagrams has a thread per flow with any engine.
+    pub thread_per_flow: bool,
     /// Whether `--batch` has an effect on it.
     pub batches: Batches,
     /// Whether it keeps several receives of datagrams in flight (`--outstanding`).
@@ -184,7 +175,7 @@ const NOTHING: Abilities = Abilities {
     sources: &[],
     udp: &[],
     unix_datagrams: &[],
-    threads: Threads::Shared,
+    thread_per_flow: false,
     batches: Batches::None,
     outstanding: false,
 };
@@ -197,7 +188,7 @@ const BLOCKING: Abilities = Abilities {
     vsock: ALL,
     pipes: STREAM,
     sources: STREAM,
-    threads: Threads::PerFlow,
+    thread_per_flow: true,
     ..NOTHING
 };
 
@@ -366,7 +357,7 @@ impl Engine {
 
     /// Whether a thread carries one flow.
     pub fn has_thread_a_flow(self) -> bool {
-        self.can().threads == Threads::PerFlow
+        self.can().thread_per_flow
     }
 
     /// Whether the engine carries the workload `call` over anything.
@@ -395,11 +386,7 @@ impl FromStr for Engine {
     fn from_str(name: &str) -> Result<Self, NameError> {
         // A short name stands for the usual mode.
         let wanted = if name == "uring" { "uring:multishot" } else { name };
-        ENGINES.iter().find(|row| row.name == wanted).map(|row| row.value).ok_or_else(|| NameError::Unknown {
-            kind: "engine",
-            name: name.into(),
-            hint: suggest::hint(name, ENGINES.iter().map(|row| row.name)),
-        })
+        catalog::find("engine", ENGINES.iter().map(|row| (row.name, row.value)), wanted)
     }
 }
 

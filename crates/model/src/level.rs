@@ -260,65 +260,47 @@ impl LevelKind {
         if auto_allowed && suggest::nearest(text, ["auto"]).is_some() {
             return Err(LevelError::NotAuto(text.into()));
         }
-        match *self {
-            LevelKind::SizeOr { name, .. } if text == name => Ok(Level::Name(name.into())),
-            LevelKind::Size { min, max, .. } | LevelKind::SizeOr { min, max, .. } => {
-                let Bytes(n) = text.parse()?;
-                bounded(n, min, max, |n| Bytes(n).compact())
+        let number = match *self {
+            LevelKind::SizeOr { name: word, .. } | LevelKind::Rate { word } if text == word => return Ok(word.into()),
+            LevelKind::CallRate if text == "max" => return Ok("max".into()),
+            LevelKind::Size { .. } | LevelKind::SizeOr { .. } => text.parse::<Bytes>()?.0,
+            LevelKind::Count { .. } => count(text, "50")?,
+            LevelKind::PowerOfTwo { .. } => count(text, "256")?,
+            LevelKind::Duration { .. } => text.parse::<Nanos>()?.0,
+            LevelKind::Rate { word } => bytes_per_second(text, word)?,
+            LevelKind::CallRate => calls_per_second(text)?,
+            LevelKind::Switch { auto } => {
+                return match text {
+                    "on" | "true" => Ok(Level::Switch(true)),
+                    "off" | "false" => Ok(Level::Switch(false)),
+                    _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
+                };
             }
-            LevelKind::Count { min, max, .. } => {
-                // Counts take no units except the binary thousands of `1K`, which are never meant for flows.
-                let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
-                    Err(error @ UnitError::Negative(_)) => error,
-                    _ => UnitError::NotANumber(text.into(), "50"),
-                })?;
-                bounded(n, min, max, |n| n.to_string())
-            }
-            LevelKind::PowerOfTwo { max } => {
-                let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
-                    Err(error @ UnitError::Negative(_)) => error,
-                    _ => UnitError::NotANumber(text.into(), "256"),
-                })?;
-                let level = bounded(n, 1, max, |n| n.to_string())?;
-                let above = n.next_power_of_two();
-                if above == n {
-                    Ok(level)
-                } else {
-                    Err(LevelError::NotPowerOfTwo { given: n, below: above / 2, above })
-                }
-            }
-            LevelKind::Duration { min_ns, max_ns, .. } => {
-                let Nanos(n) = text.parse()?;
-                bounded(n, min_ns, max_ns, |n| Nanos(n).compact())
-            }
-            LevelKind::Rate { word } if text == word => Ok(Level::Name(word.into())),
-            LevelKind::CallRate if text == "max" => Ok(Level::Name("max".into())),
-            LevelKind::Rate { word } => {
-                let n = bytes_per_second(text, word)?;
-                bounded(n, 1, RATE_MAX, |n| format!("{}/s", Bytes(n).compact()))
-            }
-            LevelKind::CallRate => {
-                let per_second = calls_per_second(text)?;
-                bounded(per_second, 1, CALL_RATE_MAX, compact_calls)
-            }
-            LevelKind::Switch { auto } => match text {
-                "on" | "true" => Ok(Level::Switch(true)),
-                "off" | "false" => Ok(Level::Switch(false)),
-                _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
-            },
-            LevelKind::Value => Ok(value(text, false)),
-            LevelKind::Name(accept) => Ok(Level::Name(accept(text)?)),
+            LevelKind::Value => return Ok(value(text, false)),
+            LevelKind::Name(accept) => return Ok(Level::Name(accept(text)?)),
+        };
+        let level = Level::Number(number);
+        self.check(&level)?;
+        let above = number.next_power_of_two();
+        if matches!(self, LevelKind::PowerOfTwo { .. }) && above != number {
+            return Err(LevelError::NotPowerOfTwo { given: number, below: above / 2, above });
         }
+        Ok(level)
     }
 
-    /// Checks a number that was not read by [`parse`](LevelKind::parse), such as one from another host.
+    /// Checks that a number is within the range: one that was read, or one from another host.
     ///
     /// # Errors
     /// [`LevelError::OutOfRange`] with the range.
     pub fn check(&self, level: &Level) -> Result<(), LevelError> {
         let Level::Number(n) = *level else { return Ok(()) };
-        let Some((min, max)) = self.bounds() else { return Ok(()) };
-        bounded(n, min, max, |n| self.compact(&Level::Number(n))).map(drop)
+        match self.bounds() {
+            Some((min, max)) if !(min..=max).contains(&n) => {
+                let [given, min, max] = [n, min, max].map(|n| self.compact(&Level::Number(n)));
+                Err(LevelError::OutOfRange { given, min, max })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The smallest and the largest number; `None` where the levels are no numbers of a range.
@@ -494,12 +476,12 @@ fn compact_calls(n: u64) -> String {
     }
 }
 
-fn bounded(n: u64, min: u64, max: u64, show: impl Fn(u64) -> String) -> Result<Level, LevelError> {
-    if (min..=max).contains(&n) {
-        Ok(Level::Number(n))
-    } else {
-        Err(LevelError::OutOfRange { given: show(n), min: show(min), max: show(max) })
-    }
+/// A count. Counts take no units except the binary thousands of `1K`, which are never meant for flows.
+fn count(text: &str, example: &'static str) -> Result<u64, UnitError> {
+    text.parse().map_err(|_| match text.parse::<Bytes>() {
+        Err(error @ UnitError::Negative(_)) => error,
+        _ => UnitError::NotANumber(text.into(), example),
+    })
 }
 
 #[cfg(test)]

@@ -55,13 +55,11 @@ impl Place {
 
     /// The transport that reaches it by datagrams; that of a name is known when it is looked up.
     pub fn datagram_transport(&self) -> Option<Transport> {
-        match self {
-            Place::Ip(address) if address.is_ipv6() => Some(Transport::Udp6),
-            Place::Ip(_) => Some(Transport::Udp),
-            Place::Named { .. } => None,
-            Place::Path(_) => Some(Transport::UnixDatagram),
-            Place::Iperf3(at) => at.datagram_transport(),
-        }
+        Some(match self.transport()? {
+            Transport::Tcp => Transport::Udp,
+            Transport::Tcp6 => Transport::Udp6,
+            _ => Transport::UnixDatagram,
+        })
     }
 
     /// Whether an iperf3 server listens there.

@@ -84,13 +84,9 @@ impl RelayMethod {
         self == RelayMethod::Sockmap
     }
 
-    /// Whether a slow reader stops the sender. Without back-pressure, sent data fills the kernel's memory.
+    /// Whether a slow reader stops the sender, and the relay's process is charged for moving the bytes: the kernel does it alone
+    /// otherwise. Without back-pressure, sent data fills the kernel's memory.
     pub fn has_back_pressure(self) -> bool {
-        self != RelayMethod::Sockmap
-    }
-
-    /// Whether its process is charged for moving the bytes: the kernel may work without charging a process.
-    pub fn is_charged(self) -> bool {
         self != RelayMethod::Sockmap
     }
 

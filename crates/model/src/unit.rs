@@ -272,11 +272,7 @@ pub(crate) fn bytes_per_second(text: &str, word: &'static str) -> Result<u64, Le
         let Bytes(bytes) = number.parse()?;
         return Ok(bytes);
     };
-    let plain =
-        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let rate = digits.parse::<f64>().ok().filter(|_| plain).map(|number| number * bytes as f64);
-    let whole = rate.filter(|rate| rate.fract() == 0.0 && *rate < 1e15).map(|rate| rate as u64);
-    whole.ok_or_else(|| LevelError::NotRate(text.into(), word))
+    whole_rate(&digits, bytes as f64).ok_or_else(|| LevelError::NotRate(text.into(), word))
 }
 
 /// `20k`, `1.5M`, `20000`, each with `/s` or without.
@@ -289,12 +285,15 @@ pub(crate) fn calls_per_second(text: &str) -> Result<u64, LevelError> {
     if digits.trim_start().starts_with('-') {
         return Err(UnitError::Negative(text.into()).into());
     }
-    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, but no rates.
+    whole_rate(digits, unit).ok_or_else(|| LevelError::NotCallRate(text.into()))
+}
+
+/// A decimal number of units that is a whole rate. `1e9`, `inf` and `nan` are floats to the parser, but no rates.
+fn whole_rate(digits: &str, unit: f64) -> Option<u64> {
     let plain =
         digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let calls = digits.parse::<f64>().ok().filter(|_| plain).map(|calls| calls * unit);
-    let whole = calls.filter(|calls| calls.fract() == 0.0 && *calls < 1e15);
-    whole.map(|calls| calls as u64).ok_or_else(|| LevelError::NotCallRate(text.into()))
+    let rate = digits.parse::<f64>().ok().filter(|_| plain)? * unit;
+    (rate.fract() == 0.0 && rate < 1e15).then_some(rate as u64)
 }
 
 // Times that are shown before they have passed: one rule for a plan, for progress, and for suggestions.

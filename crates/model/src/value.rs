@@ -11,7 +11,7 @@ use crate::catalog::{
 };
 use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
-use crate::level::Level;
+use crate::level::{Level, LevelKind};
 use crate::place::{DIRECTIONS, Direction, Place};
 use crate::profile::PROFILES;
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS, RelayPlacement, RelayThreads};
@@ -32,6 +32,9 @@ type Listed = Vec<(&'static str, &'static str)>;
 pub trait FactorValue {
     /// The type that code reads: the value itself if it is small, else a reference.
     type Read<'a>;
+
+    /// How the levels of a factor with such values are read, unless its row has another way.
+    const KIND: LevelKind = LevelKind::Value;
 
     /// The value; `None` for a word in its place, and for a level of another kind.
     fn read(value: &TypedLevel) -> Option<Self::Read<'_>>;
@@ -89,6 +92,8 @@ macro_rules! values {
             impl FactorValue for $copied {
                 type Read<'a> = $copied;
 
+                const KIND: LevelKind = LevelKind::Name(canonical::<$copied>);
+
                 fn read(value: &TypedLevel) -> Option<$copied> {
                     match value {
                         TypedLevel::$copied(value) => Some(*value),
@@ -115,6 +120,8 @@ macro_rules! values {
 
             impl FactorValue for $lent {
                 type Read<'a> = &'a $lent;
+
+                const KIND: LevelKind = LevelKind::Name(canonical::<$lent>);
 
                 fn read(value: &TypedLevel) -> Option<&$lent> {
                     match value {
@@ -201,6 +208,8 @@ impl FactorValue for u64 {
 
 impl FactorValue for bool {
     type Read<'a> = bool;
+
+    const KIND: LevelKind = LevelKind::Switch { auto: true };
 
     fn read(value: &TypedLevel) -> Option<bool> {
         match value {

@@ -9,10 +9,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Transport, name_of, names};
+use crate::catalog::{self, NameError, Transport, name_of, names};
 use crate::end::{EndRole, Side};
 use crate::factor::Defaults;
-use crate::suggest;
 
 /// The traffic over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -198,11 +197,7 @@ impl FromStr for Workload {
     fn from_str(name: &str) -> Result<Self, NameError> {
         // The name of earlier versions, in stored data.
         let name = if name == "check" { "tune" } else { name };
-        WORKLOADS.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
-            kind: "workload",
-            name: name.into(),
-            hint: suggest::hint(name, WORKLOADS.iter().map(|row| row.name)),
-        })
+        catalog::find("workload", WORKLOADS.iter().map(|row| (row.name, row.value)), name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{Batches, ENDS, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
+use bytegauge_model::catalog::{Batches, ENDS, ENGINES, EngineEnd, PROFILES, TRANSPORTS};
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
@@ -204,10 +204,7 @@ const ENGINE_ENDS: [(Workload, &str, EngineEnd); 3] = [
 /// Each engine with its threads and batches.
 fn engines() -> String {
     let rows = ENGINES.iter().map(|row| {
-        let threads = match row.can.threads {
-            Threads::PerFlow => "one per flow",
-            Threads::Shared => "shared",
-        };
+        let threads = if row.can.thread_per_flow { "one per flow" } else { "shared" };
         let batches = match row.can.batches {
             Batches::None => "",
             Batches::Calls => "`--batch` per call",

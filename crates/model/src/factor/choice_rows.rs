@@ -4,9 +4,7 @@ macro_rules! with_choice_rows {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
         /// The engine of both ends of a stream.
         engine: Engine = Factor {
-            kind: LevelKind::Name(canonical::<Engine>),
             defaults: stream("blocking").datagrams("plain,mmsg,gso"),
-            heading: "engine",
             summary: "How the ends move bytes: blocking, epoll, uring, …",
             details: "stream --help and call --help explain the names",
             engine_of: Some(EngineEnd::Stream),
@@ -29,16 +27,13 @@ macro_rules! with_choice_rows {
         relay: RelayChoice = Factor {
             kind: LevelKind::Name(relay_name),
             defaults: both("direct"),
-            heading: "relay",
             summary: "How a relay copies: splice, epoll, …, all, or direct",
             details: "stream --help and call --help explain the names; direct: no relay; all: every method; or a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM for a relay that runs already",
             ..RELAYS
         },
         /// The threads of a relay.
         relay_threads: RelayThreads = Factor {
-            kind: LevelKind::Name(canonical::<RelayThreads>),
             defaults: both("direction"),
-            heading: "relay threads",
             summary: "Threads of the relay: direction, one or cpus",
             details: "direction: a thread for each direction of each connection; one: a single thread with epoll; cpus: such a thread for each CPU",
             needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_threads), text: "a --relay that supports both (read-write, readv-writev, splice, sendfile, hybrid)" }),
@@ -48,7 +43,6 @@ macro_rules! with_choice_rows {
         relay_buffer: u64 = Factor {
             kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
             defaults: both("auto"),
-            heading: "relay buffer",
             summary: "Bytes of the relay's buffer for each direction",
             details: "auto: 64 KiB; for tokio 8 KiB, its own default",
             needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_buffer), text: "a --relay with a buffer (read-write, copy-buffer, hybrid, epoll, …)" }),
@@ -58,7 +52,6 @@ macro_rules! with_choice_rows {
         relay_pipe: u64 = Factor {
             kind: SOCKET_BUFFER,
             defaults: both("auto"),
-            heading: "relay pipe",
             summary: "Capacity of each pipe of a relay that splices",
             details: "F_SETPIPE_SZ; auto: the kernel's 64 KiB",
             needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_pipe), text: "a --relay that uses a pipe (splice, sendfile, hybrid)" }),
@@ -68,7 +61,6 @@ macro_rules! with_choice_rows {
         relay_nodelay: bool = Factor {
             kind: LevelKind::Switch { auto: false },
             defaults: both("on"),
-            heading: "relay nodelay",
             summary: "TCP_NODELAY of both sockets of the relay: on or off",
             details: "off: a proxy without it, which holds small messages back until an acknowledgement",
             fits: TCP,
@@ -127,7 +119,6 @@ macro_rules! with_choice_rows {
         buffer_offset: u64 = Factor {
             kind: LevelKind::SizeOr { min: 0, max: 4095, name: "malloc" },
             defaults: both("malloc"),
-            heading: "buffer offset",
             summary: "Begin of each buffer within a page, or malloc",
             details: "malloc: as glibc's malloc places a buffer of that size, page + 16 from 128 KiB on (docs/buffer-sizes.md)",
             usual: &["0"],
@@ -136,9 +127,7 @@ macro_rules! with_choice_rows {
         },
         /// Where the writer of a stream has its bytes.
         send_from: SendFrom = Factor {
-            kind: LevelKind::Name(canonical::<SendFrom>),
             defaults: stream("memory"),
-            heading: "send from",
             summary: "Where a writer has its bytes: memory, file or sendfile",
             details: "file: pread(2) of a file of 16 MiB in the page cache before each send; sendfile: sendfile(2) of it, engine blocking",
             fits: |transport| transport.is_tcp() || matches!(transport, Transport::Unix | Transport::Pipe),
@@ -150,7 +139,6 @@ macro_rules! with_choice_rows {
         batch: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 1024, auto: true },
             defaults: both("auto"),
-            heading: "batch",
             summary: "Datagrams of one system call of mmsg or gso",
             details: "for gso, segments of one send, at most 64 and 64 KiB together; auto: 64, or what fits",
             fits: DATAGRAMS,
@@ -161,7 +149,6 @@ macro_rules! with_choice_rows {
         gro: bool = Factor {
             kind: LevelKind::Switch { auto: false },
             defaults: stream("on"),
-            heading: "gro",
             summary: "UDP_GRO at the reader of engine gso: on or off",
             details: "off: the kernel segments sends, and each receive takes one datagram",
             fits: Transport::is_udp,
@@ -173,7 +160,6 @@ macro_rules! with_choice_rows {
         outstanding: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 4096, auto: false },
             defaults: both("64"),
-            heading: "outstanding",
             summary: "Receives of datagrams that io_uring keeps in flight",
             details: "for multishot, the buffers that it may fill",
             fits: DATAGRAMS,

@@ -22,7 +22,6 @@ macro_rules! with_host_rows {
             role: Role::Condition,
             kind: THREADS,
             defaults: call("1"),
-            heading: "client threads",
             summary: "Threads of the client",
             details: "a blocking client has one for each connection",
             fits: SOCKETS,
@@ -32,7 +31,6 @@ macro_rules! with_host_rows {
         /// Where the relay runs.
         relay_placement: RelayPlacement = Factor {
             role: Role::Condition,
-            kind: LevelKind::Name(canonical::<RelayPlacement>),
             defaults: both("unpinned"),
             heading: "relay at",
             summary: "CPU of the relay: unpinned, own, client, server, …",
@@ -44,7 +42,6 @@ macro_rules! with_host_rows {
             role: Role::Condition,
             kind: LevelKind::Name(or_word::<Place>),
             defaults: both("auto"),
-            heading: "relay host",
             summary: "Agent that runs the relay, HOST:PORT",
             details: "auto: this host; needs --relay and --key-file (docs/far-host.md)",
             fits: TCP,
@@ -55,7 +52,6 @@ macro_rules! with_host_rows {
         host: Place = Factor {
             kind: LevelKind::Name(or_word::<Place>),
             defaults: both("auto"),
-            heading: "host",
             summary: "Agent that runs one end, HOST:PORT",
             details: "auto: both ends on this host; needs --key-file (docs/far-host.md)",
             fits: PORTS,
@@ -64,9 +60,7 @@ macro_rules! with_host_rows {
         },
         /// Direction of bytes or calls between two hosts.
         direction: Direction = Factor {
-            kind: LevelKind::Name(canonical::<Direction>),
             defaults: both("to"),
-            heading: "direction",
             summary: "Direction to or from --host, or both",
             details: "of bytes or calls; both: of streams",
             fits: PORTS,
@@ -77,25 +71,20 @@ macro_rules! with_host_rows {
         link_delay: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
             defaults: both("10ms").and_check("10ms"),
-            heading: "link delay",
             summary: "Round-trip time of an emulated link, such as 10ms",
             details: "docs/emulated-link.md",
             ..LINK
         },
         /// The loss of an emulated link.
         link_loss: LossShare = Factor {
-            kind: LevelKind::Name(canonical::<LossShare>),
             defaults: both("0%").and_check("0%"),
-            heading: "link loss",
             summary: "Share of packets that an emulated link loses: 0.1%",
             details: "in each direction",
             ..LINK
         },
         /// The rate of an emulated link.
         link_rate: LinkRate = Factor {
-            kind: LevelKind::Name(canonical::<LinkRate>),
             defaults: both("1Gbit").and_check("1Gbit"),
-            heading: "link rate",
             summary: "Bits per second of an emulated link: 100Mbit",
             details: "in each direction",
             ..LINK
@@ -105,7 +94,6 @@ macro_rules! with_host_rows {
             flag: Some("trial-time"),
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
             defaults: everywhere("auto"),
-            heading: "duration",
             summary: "Measured time of one trial, or auto",
             details: "auto: the design chooses",
             ..TRIALS
@@ -119,9 +107,7 @@ macro_rules! with_path_rows {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
         /// How the ends are joined.
         transport: Transport = Factor {
-            kind: LevelKind::Name(canonical::<Transport>),
             defaults: each("unix,tcp", "tcp,unix"),
-            heading: "transport",
             summary: "Path between the ends, or a device or file to read",
             details: "unix, unix-seqpacket, tcp, tcp6, mptcp, vsock, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
             usual: &["tcp"],
@@ -130,7 +116,6 @@ macro_rules! with_path_rows {
         // Before all factors that it may turn into conditions: those that the peer of a program sets.
         /// The end that the user's program controls.
         role: ProgramRole = Factor {
-            kind: LevelKind::Name(canonical::<ProgramRole>),
             defaults: stream("both"),
             heading: "program",
             summary: "Your program: reader, writer, relay or both",
@@ -140,7 +125,6 @@ macro_rules! with_path_rows {
         },
         /// The condition whose levels are compared.
         compare: ComparedCondition = Factor {
-            kind: LevelKind::Name(canonical::<ComparedCondition>),
             defaults: both("none"),
             heading: "chosen",
             summary: "Condition to compare: transport, flows, placement, …",
@@ -151,9 +135,7 @@ macro_rules! with_path_rows {
         },
         /// How old a path is when it is measured.
         connection_age: ConnectionAge = Factor {
-            kind: LevelKind::Name(canonical::<ConnectionAge>),
             defaults: stream("steady"),
-            heading: "connection age",
             summary: "Age of the measured connections: steady or fresh",
             details: "fresh: their first milliseconds; steady: after 50 ms",
             fits: BYTE_PATHS,
@@ -161,10 +143,8 @@ macro_rules! with_path_rows {
         },
         /// Where the ends run.
         placement: Placement = Factor {
-            kind: LevelKind::Name(canonical::<Placement>),
             // The user's program is not pinned.
             defaults: both("cross-core").and_check("unpinned"),
-            heading: "placement",
             summary: "CPUs of the ends: cross-core, same-cpu, unpinned, …",
             details: "unpinned, same-cpu, smt-sibling, cross-core, cross-node",
             fits: TWO_ENDED,
@@ -173,7 +153,6 @@ macro_rules! with_path_rows {
         },
         /// Encryption of connections.
         tls: Tls = Factor {
-            kind: LevelKind::Name(canonical::<Tls>),
             defaults: both("none"),
             heading: "TLS",
             summary: "Encryption of connections: none, rustls or kernel",
@@ -185,7 +164,6 @@ macro_rules! with_path_rows {
         profile: ProfileName = Factor {
             kind: LevelKind::Name(|s| Ok(s.to_owned())),
             defaults: each("drain,program,parser", "rpc,many-idle"),
-            heading: "profile",
             summary: "Named set of conditions: program, drain, parser, rpc, …",
             details: "drain, sum, program, parser, tls of streams; echo, rpc, many-idle, tls-rpc of calls; or one that the plan defines; stream --help and call --help explain them",
             set_at: WORKERS,
@@ -197,7 +175,6 @@ macro_rules! with_path_rows {
         flows: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: FLOWS_MAX, auto: false },
             defaults: each("1", "50"),
-            heading: "flows",
             summary: "Connections that are busy at the same time",
             ..TEST
         },

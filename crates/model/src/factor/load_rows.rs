@@ -6,7 +6,6 @@ macro_rules! with_load_rows {
         request: u64 = Factor {
             kind: BUFFER,
             defaults: call("512"),
-            heading: "request",
             summary: "Bytes of a request",
             details: "1 B to 16 MiB",
             fits: SOCKETS,
@@ -16,7 +15,6 @@ macro_rules! with_load_rows {
         response: u64 = Factor {
             kind: LevelKind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
             defaults: call("same"),
-            heading: "response",
             summary: "Bytes of a response, or same",
             details: "same: the size of the request, which is echoed",
             fits: SOCKETS,
@@ -36,7 +34,6 @@ macro_rules! with_load_rows {
         response_chunk: u64 = Factor {
             kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
             defaults: call("auto"),
-            heading: "response chunk",
             summary: "Bytes of each write of a response",
             details: "auto: the whole response in one write; the first part of header and body is the header",
             fits: CONNECTIONS,
@@ -47,7 +44,6 @@ macro_rules! with_load_rows {
         response_gap: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
             defaults: call("0ns"),
-            heading: "response gap",
             summary: "Pause of the server between two parts of a response",
             details: "as a server that streams tokens or events (20ms)",
             fits: CONNECTIONS,
@@ -59,7 +55,6 @@ macro_rules! with_load_rows {
         depth: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 4096, auto: false },
             defaults: call("1"),
-            heading: "depth",
             summary: "Requests in flight on each connection",
             fits: SOCKETS,
             ..LOAD
@@ -99,9 +94,7 @@ macro_rules! with_load_rows {
         },
         /// The reader's work per read, the server's per request.
         work: Work = Factor {
-            kind: LevelKind::Name(canonical::<Work>),
             defaults: both("none"),
-            heading: "work",
             summary: "Work per read or request: none, sum, copy, 0.5ns",
             details: "of the reader per read, of the server per request; 0.5ns: nanoseconds per byte",
             set_at: WORKERS,
@@ -111,7 +104,6 @@ macro_rules! with_load_rows {
         working_set: u64 = Factor {
             kind: LevelKind::Size { min: 0, max: 1 << 30, auto: false },
             defaults: both("0"),
-            heading: "working set",
             summary: "Bytes of state touched per read or request",
             details: "private memory of each connection, touched by the reader per read, by the server per request",
             set_at: WORKERS,
@@ -119,9 +111,7 @@ macro_rules! with_load_rows {
         },
         /// The writer's work per write.
         writer_work: Fill = Factor {
-            kind: LevelKind::Name(canonical::<Fill>),
             defaults: stream("none"),
-            heading: "writer work",
             summary: "Work per write: none, touch, 0.5ns",
             details: "touch: write every byte; 0.5ns: nanoseconds per byte",
             fits: TWO_ENDED,
@@ -131,7 +121,6 @@ macro_rules! with_load_rows {
         call_work: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
             defaults: stream("0ns"),
-            heading: "call work",
             summary: "CPU time of the program itself per read or write (1us)",
             details: "at both ends: programs also wait in poll, keep accounts and allocate between two calls",
             fits: BYTE_STREAMS,
@@ -142,7 +131,6 @@ macro_rules! with_load_rows {
         max_loss: LossShare = Factor {
             kind: LevelKind::Name(or_word::<LossShare>),
             defaults: stream("none"),
-            heading: "max loss",
             summary: "Share of datagrams that may be lost: 0.1%, or none",
             details: "searches for the highest rate that keeps it",
             fits: DATAGRAMS,
@@ -152,7 +140,6 @@ macro_rules! with_load_rows {
         rate: u64 = Factor {
             kind: LevelKind::Rate { word: "max" },
             defaults: stream("max"),
-            heading: "rate",
             summary: "Offered load of all connections: bytes/s, or max",
             details: "100M is 100 MiB/s, 100Mbit is 100,000,000 bit/s",
             fits: TWO_ENDED,
@@ -164,7 +151,6 @@ macro_rules! with_load_rows {
         slo: Slo = Factor {
             kind: LevelKind::Name(or_word::<Slo>),
             defaults: call("none"),
-            heading: "slo",
             summary: "Latency to keep, such as p99=2ms, or none",
             details: "searches for the highest rate that keeps it; p50, p90, p99, p99.9, p99.99",
             fits: SOCKETS,
@@ -184,9 +170,7 @@ macro_rules! with_load_rows {
         },
         /// How offered calls are spaced.
         arrivals: Arrivals = Factor {
-            kind: LevelKind::Name(canonical::<Arrivals>),
             defaults: call("constant"),
-            heading: "arrivals",
             summary: "Spacing of offered calls: constant or poisson",
             details: "needs --rate or --slo",
             fits: SOCKETS,
@@ -198,7 +182,6 @@ macro_rules! with_load_rows {
         burst: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 1_000_000, auto: true },
             defaults: stream("auto"),
-            heading: "burst",
             summary: "Writes or datagrams of one burst, or auto: no bursts",
             details: "each connection writes them without a pause, then waits for the next burst (--every)",
             fits: TWO_ENDED,
@@ -220,7 +203,6 @@ macro_rules! with_load_rows {
         think_time: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
             defaults: both("0ns"),
-            heading: "think time",
             summary: "Pause between two writes or calls",
             details: "of the writer, of each client (50us)",
             fits: TWO_ENDED,
@@ -231,7 +213,6 @@ macro_rules! with_load_rows {
         urgent: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 100_000_000, auto: true },
             defaults: stream("auto"),
-            heading: "urgent",
             summary: "Time from one urgent message to the next, or auto: none",
             details: "64 bytes between the writes of the same connection; measures how long each waits behind bulk data (10ms)",
             fits: BYTE_PATHS,
@@ -244,7 +225,6 @@ macro_rules! with_load_rows {
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
             // Datagrams are not retransmitted: a flow that waits long for a lost one measures its own timeout.
             defaults: call("5s").datagrams("250ms"),
-            heading: "timeout",
             summary: "Time after which a call has failed",
             details: "over datagrams, losses are noticed by it",
             fits: SOCKETS,

@@ -11,7 +11,6 @@ macro_rules! with_option_rows {
         /// `SO_SNDBUF`, bytes.
         sndbuf: u64 = Factor {
             kind: SOCKET_BUFFER,
-            heading: "sndbuf",
             summary: "SO_SNDBUF in bytes, or auto",
             details: "as requested: the kernel doubles and clamps it",
             fits: SOCKETS,
@@ -28,7 +27,6 @@ macro_rules! with_option_rows {
         /// `SO_RCVBUF`, bytes.
         rcvbuf: u64 = Factor {
             kind: SOCKET_BUFFER,
-            heading: "rcvbuf",
             summary: "SO_RCVBUF in bytes, or auto",
             details: "as requested, at the server of calls; auto keeps autotuning on, over UDP it requests 4 MiB",
             fits: SOCKETS,
@@ -47,7 +45,6 @@ macro_rules! with_option_rows {
         rcvlowat: u64 = Factor {
             kind: SOCKET_BUFFER,
             defaults: stream("auto"),
-            heading: "rcvlowat",
             summary: "SO_RCVLOWAT: bytes that wake a blocked reader, or auto",
             fits: CONNECTIONS,
             option: Some(OptionRow {
@@ -61,7 +58,6 @@ macro_rules! with_option_rows {
         },
         /// `TCP_NODELAY`.
         nodelay: bool = Factor {
-            heading: "nodelay",
             summary: "TCP_NODELAY: on, off or auto",
             details: "at the writer of a stream, at both ends of calls",
             example: "off",
@@ -70,9 +66,7 @@ macro_rules! with_option_rows {
         },
         /// The ends of calls whose `TCP_NODELAY` is set.
         nodelay_at: CallEnds = Factor {
-            kind: LevelKind::Name(canonical::<CallEnds>),
             defaults: call("both"),
-            heading: "nodelay at",
             summary: "End that sets TCP_NODELAY: both, client or server",
             needs: Some(Needs { with: &[FactorKey::nodelay], when: |spec| spec.nodelay().is_some(), text: "--nodelay on or off" }),
             ..OPTION
@@ -98,7 +92,6 @@ macro_rules! with_option_rows {
         linger: u64 = Factor {
             kind: LevelKind::Count { min: 0, max: 3600, auto: true },
             defaults: call("auto"),
-            heading: "linger",
             summary: "SO_LINGER in seconds, or auto (off)",
             details: "of accepted connections; 0 closes with a reset",
             example: "1",
@@ -115,7 +108,6 @@ macro_rules! with_option_rows {
         reuseport: bool = Factor {
             kind: LevelKind::Switch { auto: false },
             defaults: call("off"),
-            heading: "reuseport",
             summary: "SO_REUSEPORT: a listening socket per server thread",
             details: "over UDP, a socket for each thread",
             example: "on",
@@ -130,7 +122,6 @@ macro_rules! with_option_rows {
         /// `SO_BUSY_POLL`, nanoseconds.
         busy_poll: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "busy poll",
             summary: "SO_BUSY_POLL: polling time, such as 50us, or auto (off)",
             details: "the reader polls the device for this time before it sleeps; loopback has none to poll",
             example: "50us",
@@ -148,7 +139,6 @@ macro_rules! with_option_rows {
         },
         /// `TCP_QUICKACK`.
         quickack: bool = Factor {
-            heading: "quickack",
             summary: "TCP_QUICKACK: on, off or auto",
             details: "at the reader, set once; TCP may change the mode later",
             example: "off",
@@ -165,7 +155,6 @@ macro_rules! with_option_rows {
         quickack_again: bool = Factor {
             kind: LevelKind::Switch { auto: false },
             defaults: call("off"),
-            heading: "quickack again",
             summary: "Set TCP_QUICKACK again after each receive",
             details: "at both ends of calls; the kernel leaves the mode by itself (tcp(7))",
             example: "on",
@@ -174,7 +163,6 @@ macro_rules! with_option_rows {
         },
         /// How a message of several parts is written.
         message_writes: MessageWrites = Factor {
-            kind: LevelKind::Name(canonical::<MessageWrites>),
             defaults: call("separate"),
             heading: "writes",
             summary: "Parts of a message: separate, writev, copy, more, cork",
@@ -186,7 +174,6 @@ macro_rules! with_option_rows {
         /// `TCP_NOTSENT_LOWAT`, bytes.
         notsent_lowat: u64 = Factor {
             kind: SOCKET_BUFFER,
-            heading: "notsent lowat",
             summary: "TCP_NOTSENT_LOWAT: limit of unsent bytes, or auto",
             details: "at the writer: a socket with more unsent bytes is not writable",
             option: Some(OptionRow { switching: Switching::Ends, ..tcp_option("TCP_NOTSENT_LOWAT", 25) }),
@@ -195,7 +182,6 @@ macro_rules! with_option_rows {
         /// `TCP_CORK`.
         cork: bool = Factor {
             defaults: stream("auto"),
-            heading: "cork",
             summary: "TCP_CORK: on, off or auto",
             details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
             example: "off",
@@ -215,7 +201,6 @@ macro_rules! with_option_rows {
         /// `TCP_RTO_MIN_US`, nanoseconds.
         rto_min: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "rto min",
             summary: "TCP_RTO_MIN_US: shortest time before a repeat, or auto",
             details: "at the writer; Linux 6.17 and later, which take 8ms to 200ms",
             example: "40ms",
@@ -232,7 +217,6 @@ macro_rules! with_option_rows {
         /// `TCP_RTO_MAX_MS`, nanoseconds.
         rto_max: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
-            heading: "rto max",
             summary: "TCP_RTO_MAX_MS: longest time before a repeat, or auto",
             details: "at the writer; Linux 6.15 and later, which take 1s to 120s",
             example: "5s",
@@ -249,7 +233,6 @@ macro_rules! with_option_rows {
         /// `TCP_DELACK_MAX_US`, nanoseconds.
         delack_max: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "delack max",
             summary: "TCP_DELACK_MAX_US: longest delay of an ACK, or auto",
             details: "at the reader; Linux 6.17 and later, which take 40ms to 200ms",
             example: "40ms",
@@ -266,7 +249,6 @@ macro_rules! with_option_rows {
         /// `TCP_TX_DELAY`, nanoseconds.
         tx_delay: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "tx delay",
             summary: "TCP_TX_DELAY: delay of each packet sent, or auto (none)",
             details: "at the writer; only the fq packet scheduler delays",
             example: "1ms",
@@ -282,7 +264,6 @@ macro_rules! with_option_rows {
         },
         /// `SO_TXREHASH`.
         txrehash: bool = Factor {
-            heading: "txrehash",
             summary: "SO_TXREHASH: other path after a timeout: on, off, auto",
             details: "at the writer; Linux 6.0 and later",
             example: "off",
@@ -296,7 +277,6 @@ macro_rules! with_option_rows {
         /// `IP_TOS`, or `IPV6_TCLASS` over IPv6.
         tos: u64 = Factor {
             kind: LevelKind::Count { min: 0, max: 255, auto: true },
-            heading: "tos",
             summary: "IP_TOS: class of the packets sent, or auto",
             details: "at the writer; 4 × DSCP, such as 184 of EF; IPV6_TCLASS over IPv6",
             example: "184",
@@ -313,7 +293,6 @@ macro_rules! with_option_rows {
         },
         /// `SO_PREFER_BUSY_POLL`.
         prefer_busy_poll: bool = Factor {
-            heading: "prefer busy poll",
             summary: "SO_PREFER_BUSY_POLL: on, off or auto",
             details: "at the reader, with --busy-poll: the device's interrupts stay off while it is polled",
             example: "off",
@@ -329,7 +308,6 @@ macro_rules! with_option_rows {
         /// `SO_BUSY_POLL_BUDGET`.
         busy_poll_budget: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
-            heading: "busy poll budget",
             summary: "SO_BUSY_POLL_BUDGET: packets of one poll, or auto (8)",
             details: "at the reader, with --busy-poll; the kernel does not report it",
             example: "4",
@@ -347,7 +325,6 @@ macro_rules! with_option_rows {
         defer_accept: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 3600, auto: true },
             defaults: call("auto"),
-            heading: "defer accept",
             summary: "TCP_DEFER_ACCEPT in seconds, or auto (off)",
             details: "at the server: a connection can be accepted once it has sent data, or after this time",
             example: "1",
@@ -366,7 +343,6 @@ macro_rules! with_option_rows {
         fastopen: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
             defaults: call("auto"),
-            heading: "fastopen",
             summary: "TCP_FASTOPEN: most waiting connections, or auto (off)",
             details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
             example: "256",
@@ -384,7 +360,6 @@ macro_rules! with_option_rows {
         /// `SO_ZEROCOPY`, with which each send has `MSG_ZEROCOPY`.
         zerocopy: bool = Factor {
             defaults: stream("auto"),
-            heading: "zerocopy",
             summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
             details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
             example: "on",
@@ -395,7 +370,6 @@ macro_rules! with_option_rows {
         /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
         zerocopy_receive: bool = Factor {
             defaults: stream("auto"),
-            heading: "zerocopy receive",
             summary: "TCP_ZEROCOPY_RECEIVE: on, off or auto (off)",
             details: "at the reader, with --engine blocking; the report has the share of bytes that the kernel mapped",
             example: "on",
@@ -414,7 +388,6 @@ macro_rules! with_option_rows {
         /// `TCP_INQ`, or `SO_INQ` over Unix sockets.
         inq: bool = Factor {
             defaults: stream("auto"),
-            heading: "inq",
             summary: "TCP_INQ: report queued bytes: on, off or auto (off)",
             details: "at the reader, with --engine blocking: recvmsg(2) brings the count; SO_INQ over Unix sockets, Linux 6.17 and later",
             example: "on",
@@ -434,7 +407,6 @@ macro_rules! with_option_rows {
         /// Whether each listening socket has the CPU of its thread as `SO_INCOMING_CPU`.
         incoming_cpu: bool = Factor {
             defaults: call("auto"),
-            heading: "incoming cpu",
             summary: "SO_INCOMING_CPU: socket of the packet's CPU, or auto (off)",
             details: "at the server, with --reuseport: each listening socket has the CPU of its thread",
             example: "on",
@@ -452,7 +424,6 @@ macro_rules! with_option_rows {
         /// `EPIOCSPARAMS`, nanoseconds.
         epoll_busy_poll: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "epoll busy poll",
             summary: "EPIOCSPARAMS: polling time of epoll, or auto (off)",
             details: "epoll_wait(2) of the reader or the server polls the device for this time; Linux 6.9 and later",
             example: "50us",
@@ -473,7 +444,6 @@ macro_rules! with_option_rows {
         /// `min_wait_usec` of io_uring, nanoseconds.
         min_wait: u64 = Factor {
             kind: SHORT_TIME,
-            heading: "min wait",
             summary: "min_wait_usec of io_uring: batching time, or auto (off)",
             details: "the reader or the server waits this long for a completion of each connection; Linux 6.12 and later",
             example: "20us",

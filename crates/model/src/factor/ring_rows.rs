@@ -4,7 +4,6 @@ macro_rules! with_ring_rows {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
         /// The socket whose `SO_RCVBUF` is set.
         rcvbuf_on: RcvbufOn = Factor {
-            kind: LevelKind::Name(canonical::<RcvbufOn>),
             defaults: call("listener"),
             heading: "SO_RCVBUF on",
             summary: "Socket with SO_RCVBUF: listener, accepted or client",
@@ -17,7 +16,6 @@ macro_rules! with_ring_rows {
         backlog: u64 = Factor {
             kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
             defaults: call("auto"),
-            heading: "backlog",
             summary: "Connections that may wait for accept, or auto",
             details: "listen(2); auto: the largest that the system allows",
             fits: CONNECTIONS,
@@ -29,9 +27,7 @@ macro_rules! with_ring_rows {
         /// The task of the loop of a ring.
         mode: Mode = Factor {
             role: Role::Condition,
-            kind: LevelKind::Name(canonical::<Mode>),
             defaults: ring("ceiling,checked"),
-            heading: "mode",
             summary: "Loop of the ring: ceiling or checked",
             details: "ceiling: counts completions only; checked: fills whole entries and compares every completion",
             usual: &["checked"],
@@ -40,9 +36,7 @@ macro_rules! with_ring_rows {
         /// The data of each operation of a ring.
         user_data: UserData = Factor {
             role: Role::Condition,
-            kind: LevelKind::Name(canonical::<UserData>),
             defaults: ring("none"),
-            heading: "user data",
             summary: "User data of operations: none, unique or boxed",
             details: "unique: a number; boxed: an object on the heap",
             ..RING
@@ -51,7 +45,6 @@ macro_rules! with_ring_rows {
         entries: u64 = Factor {
             kind: LevelKind::PowerOfTwo { max: ENTRIES_MAX },
             defaults: ring("1,64..4096"),
-            heading: "entries",
             summary: "Submission entries of the ring, a power of two",
             details: "completion entries are twice as many",
             usual: &["64"],
@@ -68,7 +61,6 @@ macro_rules! with_ring_rows {
         },
         /// The implementation that drives a ring.
         implementation: Implementation = Factor {
-            kind: LevelKind::Name(canonical::<Implementation>),
             defaults: ring("raw,io-uring,liburing"),
             heading: "ring",
             summary: "Code that drives the ring: raw, io-uring, liburing",
@@ -77,7 +69,6 @@ macro_rules! with_ring_rows {
         },
         /// The set-up of a ring.
         setup: RingFlags = Factor {
-            kind: LevelKind::Name(canonical::<RingFlags>),
             defaults: ring("default,single-issuer"),
             heading: "set-up",
             summary: "Set-up flags of the ring",
@@ -101,7 +92,6 @@ macro_rules! with_ring_rows {
             flag: Some("values"),
             kind: LevelKind::Value,
             defaults: check("4K..1M"),
-            heading: "value",
             summary: "Values for {value}: sizes, numbers or words",
             details: "4K is passed on as 4096",
             fits: NO_PATH,

@@ -101,11 +101,11 @@ pub struct Factor {
     pub role: Role,
     /// The heading in the help.
     pub section: HelpSection,
-    /// How levels are read, bounded and printed.
+    /// How levels are read, bounded and printed. A row without it has that of its type.
     pub kind: LevelKind,
     /// The default list of levels of a plan that does not name the factor.
     pub defaults: Defaults,
-    /// A short column heading.
+    /// A short column heading. A row without it has its name with spaces.
     pub heading: &'static str,
     /// A summary of at most 60 characters.
     pub summary: &'static str,
@@ -200,7 +200,6 @@ pub(crate) const THREADS: LevelKind = LevelKind::Count { min: 1, max: 1024, auto
 pub(crate) const BUFFER: LevelKind = LevelKind::Size { min: 1, max: SIZE_MAX, auto: false };
 pub(crate) const SOCKET_BUFFER: LevelKind = LevelKind::Size { min: 1, max: 1 << 30, auto: true };
 pub(crate) const SHORT_TIME: LevelKind = LevelKind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true };
-pub(crate) const SWITCH: LevelKind = LevelKind::Switch { auto: true };
 
 pub(crate) const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
 pub(crate) const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
@@ -263,6 +262,26 @@ pub(crate) const fn check(text: &'static str) -> Defaults {
     Defaults { check: Some(text), ..NOWHERE }
 }
 
+/// A name with spaces, as bytes.
+pub(crate) const fn spaced<const N: usize>(name: &str) -> [u8; N] {
+    let (mut spaced, mut at) = ([b' '; N], 0);
+    while at < N {
+        if name.as_bytes()[at] != b'_' {
+            spaced[at] = name.as_bytes()[at];
+        }
+        at += 1;
+    }
+    spaced
+}
+
+/// The heading of a row, or else its name.
+pub(crate) const fn heading(given: &'static str, name: &'static [u8]) -> &'static str {
+    match str::from_utf8(name) {
+        Ok(name) if given.is_empty() => name,
+        _ => given,
+    }
+}
+
 /// The fields that most rows of a section share, by section.
 pub(crate) const TEST: Factor = Factor {
     name: "",
@@ -272,7 +291,7 @@ pub(crate) const TEST: Factor = Factor {
     flag: None,
     role: Role::Condition,
     section: HelpSection::Test,
-    kind: THREADS,
+    kind: LevelKind::Value,
     defaults: NOWHERE,
     heading: "",
     summary: "",
@@ -306,7 +325,6 @@ pub(crate) const RING: Factor = Factor { section: HelpSection::Ring, role: Role:
 pub(crate) const OPTION: Factor = Factor {
     section: HelpSection::Options,
     role: Role::Choice,
-    kind: SWITCH,
     defaults: both("auto"),
     fits: TCP,
     example: "64K",
@@ -316,7 +334,7 @@ pub(crate) const OPTION: Factor = Factor {
 /// The fields that most options of the kernel share.
 pub(crate) const KERNEL: OptionRow = OptionRow {
     factor: "",
-    kind: SWITCH,
+    kind: LevelKind::Value,
     fits: TCP,
     example: "",
     name: "",

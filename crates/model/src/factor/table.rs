@@ -15,7 +15,7 @@ use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::spec::Spec;
 use crate::tls::Tls;
-use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, canonical, or_word};
+use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, or_word};
 use crate::workload::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 
 /// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
@@ -43,6 +43,11 @@ macro_rules! declare {
             key: FactorKey::$name,
             typed: <$type as FactorValue>::named,
             listed: <$type as FactorValue>::listed,
+            kind: match $row.kind {
+                LevelKind::Value => <$type as FactorValue>::KIND,
+                kind => kind,
+            },
+            heading: heading($row.heading, const { &spaced::<{ stringify!($name).len() }>(stringify!($name)) }),
             ..$row
         },)+)+];
 

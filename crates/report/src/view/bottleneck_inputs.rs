@@ -125,7 +125,7 @@ fn system_share(end: Option<&Watched>) -> Option<f64> {
 /// programs.
 fn is_uncharged(known: &Known) -> bool {
     let method = known.settled.cell.factors.relay().and_then(RelayChoice::method);
-    method.is_some_and(|method| !method.is_charged())
+    method.is_some_and(|method| !method.has_back_pressure())
 }
 
 /// Gathers the signs of a relay, if there is one.

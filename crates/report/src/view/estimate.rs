@@ -57,7 +57,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let method = settled.cell.factors.relay().and_then(RelayChoice::method);
     let of_relay = match settled.workload() {
         // The CPU time of its process is a small part of its cost.
-        _ if method.is_some_and(|method| !method.is_charged()) => &[],
+        _ if method.is_some_and(|method| !method.has_back_pressure()) => &[],
         Workload::Stream => &OF_RELAYS[..5],
         _ => &OF_RELAYS[3..],
     };
