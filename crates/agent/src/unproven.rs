@@ -148,7 +148,7 @@ impl PendingConns {
 
     fn prepare(&self, stream: &TcpStream, number: u64) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        self.epoll.add(stream.as_fd(), Ready::READ.and(Ready::PEER_SHUT).and(Ready::EDGE), number)
+        self.epoll.add(stream.as_fd(), Ready::READ | Ready::PEER_SHUT | Ready::EDGE, number)
     }
 
     /// Continues with a ready connection.

@@ -20,10 +20,7 @@ impl AddCounts for u64 {
 
 impl AddCounts for Option<u64> {
     fn sum(self, other: Option<u64>) -> Option<u64> {
-        match (self, other) {
-            (Some(ours), Some(theirs)) => Some(ours.sum(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        }
+        self.into_iter().chain(other).reduce(u64::sum)
     }
 }
 

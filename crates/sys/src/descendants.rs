@@ -111,8 +111,7 @@ pub fn tree(root: u32) -> io::Result<BTreeSet<u32>> {
 /// the process does not exist.
 #[must_use]
 pub fn user_ns(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(Stat::parse(&text)?.ticks[0] * tick_ns())
+    Some(Stat::of(pid)?.ticks[0] * tick_ns())
 }
 
 /// CPU time of every live process of the machine, without its children, ns, in ticks (proc_pid_stat(5)), by process
@@ -133,11 +132,16 @@ pub fn name(pid: u32) -> Option<String> {
     Some(name.trim_end().replace(char::is_control, "?"))
 }
 
+/// The process of a thread; `None` if it does not exist.
+pub(crate) fn process_of(thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
 /// Whether a process is stopped, by a signal or a tracer (proc_pid_stat(5), `T` and `t`); `None` if it does not exist.
 #[must_use]
 pub fn is_stopped(pid: u32) -> Option<bool> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Stat::parse(&text).filter(Stat::lives).map(|stat| matches!(stat.state, 'T' | 't'))
+    Stat::of(pid).filter(Stat::lives).map(|stat| matches!(stat.state, 'T' | 't'))
 }
 
 /// The needed fields of `/proc/PID/stat`.
@@ -147,9 +151,16 @@ pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// `utime`, `stime`, and the same of the children that were waited for.
     ticks: [u64; 4],
+    /// Clock ticks since boot.
+    pub(crate) start_ticks: u64,
 }
 
 impl Stat {
+    /// Of a process; `None` if it does not exist.
+    pub(crate) fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
     /// Whether it has not ended.
     pub(crate) fn lives(&self) -> bool {
         !matches!(self.state, 'Z' | 'X')
@@ -160,9 +171,10 @@ impl Stat {
         let mut rest = text.rsplit(')').next()?.split_whitespace();
         let state = rest.next()?.chars().next()?;
         let parent = rest.next()?.parse().ok()?;
-        // The first after the parent is field 5, `utime` field 14.
+        // The first after the parent is field 5, `utime` field 14, `starttime` field 22.
         let mut ticks = rest.skip(9).map(|field| field.parse().unwrap_or(0));
-        Some(Stat { state, parent, ticks: [ticks.next()?, ticks.next()?, ticks.next()?, ticks.next()?] })
+        let used = [ticks.next()?, ticks.next()?, ticks.next()?, ticks.next()?];
+        Some(Stat { state, parent, ticks: used, start_ticks: ticks.nth(4)? })
     }
 }
 
@@ -172,8 +184,7 @@ pub(crate) fn processes() -> io::Result<BTreeMap<u32, Stat>> {
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         // A process that has ended meanwhile does not count.
-        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        found.extend(Stat::parse(&text).map(|stat| (pid, stat)));
+        found.extend(Stat::of(pid).map(|stat| (pid, stat)));
     }
     Ok(found)
 }
@@ -189,7 +200,7 @@ mod tests {
     fn a_line_is_read_with_any_name() {
         let text = "7 (a) R 9 (x)) S 3 7 7 0 -1 4194304 1 2 3 4 50 60 70 80 20 0 1 0 5 6 7";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 3, [50, 60, 70, 80]));
+        assert_eq!((stat.state, stat.parent, stat.ticks, stat.start_ticks), ('S', 3, [50, 60, 70, 80], 5));
         assert!(Stat::parse("7 (a) S 3").is_none());
     }
 

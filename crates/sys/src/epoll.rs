@@ -38,12 +38,6 @@ impl Ready {
     /// registration cannot be modified.
     pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);
 
-    /// The union, for constants, where operators are not allowed.
-    #[must_use]
-    pub const fn and(self, other: Ready) -> Ready {
-        Ready(self.0 | other.0)
-    }
-
     /// Whether it contains any of `others`.
     #[inline]
     #[must_use]

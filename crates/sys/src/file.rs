@@ -9,23 +9,23 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::buffer::Mapping;
-use crate::errno;
+use crate::{errno, owner};
 
 /// The part of a file's first `len_bytes` that is in the page cache, 0 to 1; 1 for no bytes.
 ///
-/// Uses cachestat(2) (Linux 6.5), or mincore(2) on a mapping before that. Counts whole pages.
+/// Uses mincore(2) on a mapping. Counts whole pages.
 ///
 /// # Errors
 ///
 /// `PermissionDenied` unless the caller owns the file or may write it. The cache state reveals activity of other users,
-/// so the kernel refuses it (cachestat), or reports everything as cached (mincore, since Linux 5.2: mm/mincore.c,
-/// `can_do_mincore`). `InvalidInput` for anything except a regular file or a block device: cachestat returns 0 for a
-/// pipe, which would mean "not cached".
+/// so the kernel reports everything as cached to them (since Linux 5.2: mm/mincore.c, `can_do_mincore`). `InvalidInput` for
+/// anything except a regular file or a block device.
 pub fn cached_fraction(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<f64> {
-    if !has_page_cache(fd)? {
+    let found = File::from(fd.try_clone_to_owned()?).metadata()?;
+    if !found.is_file() && !found.file_type().is_block_device() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "only regular files and block devices have a page cache: ask about one of those",
@@ -34,74 +34,21 @@ pub fn cached_fraction(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<f64> {
     if len_bytes == 0 {
         return Ok(1.0);
     }
-    let cached = match cached_pages_by_cachestat(fd, len_bytes) {
-        Err(error) if cachestat_is_missing(&error) => cached_pages_by_mincore(fd, len_bytes)?,
-        other => other.map_err(explained)?,
-    };
+    if found.uid() != owner::user() && !may_write(fd) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the kernel tells only owners and writers what is cached: \
+             measure a file of your own, or run as root",
+        ));
+    }
     let pages = len_bytes.div_ceil(page_bytes());
-    Ok((cached as f64 / pages as f64).min(1.0))
+    Ok((cached_pages(fd, len_bytes)? as f64 / pages as f64).min(1.0))
 }
 
-fn has_page_cache(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    let kind = File::from(fd.try_clone_to_owned()?).metadata()?.file_type();
-    Ok(kind.is_file() || kind.is_block_device())
-}
-
-/// `EOPNOTSUPP` comes from file systems that cachestat does not support, such as hugetlbfs.
-fn cachestat_is_missing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP))
-}
-
-fn explained(error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(libc::EPERM) { not_permitted() } else { error }
-}
-
-fn not_permitted() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        "the kernel tells only owners and writers what is cached: \
-         measure a file of your own, or run as root",
-    )
-}
-
-fn cached_pages_by_cachestat(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
-    /// The same number on every architecture, as for all calls added since Linux 5.1.
-    const SYS_CACHESTAT: libc::c_long = 451;
-
-    /// struct cachestat_range (include/uapi/linux/mman.h).
-    #[repr(C)]
-    struct Range {
-        offset: u64,
-        len: u64,
-    }
-
-    /// struct cachestat (include/uapi/linux/mman.h), in pages.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Pages {
-        cached: u64,
-        dirty: u64,
-        writeback: u64,
-        evicted: u64,
-        recently_evicted: u64,
-    }
-
-    let range = Range { offset: 0, len: len_bytes };
-    let mut pages = Pages::default();
-    // SAFETY: both structures have the kernel's layout and live through the call; the kernel
-    // reads the first and writes the second. The last argument, flags, must be 0.
-    let returned = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut pages, 0 as libc::c_uint) };
-    errno::of(returned as libc::c_int)?;
-    Ok(pages.cached)
-}
-
-fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
+fn cached_pages(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
     /// Pages per call: 1 GiB of file for a vector of 256 KiB.
     const WINDOW_PAGES: usize = 1 << 18;
 
-    if !may_write(fd) {
-        return Err(not_permitted());
-    }
     // It is queried but never read.
     let mapping = Mapping::new(len_bytes as usize, libc::PROT_READ, libc::MAP_SHARED, Some((fd, 0)))?;
     let page_bytes = page_bytes() as usize;
@@ -119,8 +66,7 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
     Ok(cached)
 }
 
-/// Whether mincore returns true values: it requires write permission or ownership. An owner may grant itself write
-/// permission, so this check is stricter than necessary.
+/// Whether the caller may write a file.
 fn may_write(fd: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}\0", fd.as_raw_fd());
     // SAFETY: `path` is NUL-terminated and lives through the call.
@@ -177,16 +123,6 @@ mod tests {
         assert_eq!(cached_fraction(file.as_fd(), 4 * page).unwrap(), 0.75);
         assert_eq!(cached_fraction(file.as_fd(), 1).unwrap(), 1.0);
         assert_eq!(cached_fraction(file.as_fd(), 0).unwrap(), 1.0);
-    }
-
-    #[test]
-    fn the_fallback_finds_the_same() {
-        let page = page_bytes();
-        let mut file = in_memory();
-        file.write_all(&vec![1; 3 * page as usize]).unwrap();
-        file.set_len(4 * page).unwrap();
-        assert_eq!(cached_pages_by_mincore(file.as_fd(), 4 * page).unwrap(), 3);
-        assert_eq!(cached_pages_by_mincore(file.as_fd(), 2 * page).unwrap(), 2);
     }
 
     #[test]

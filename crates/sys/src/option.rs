@@ -279,20 +279,12 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     let whole = |value: libc::c_int| Value::Number(u64::try_from(value).unwrap_or(0));
     match known.form {
         Form::Int => read_int(fd, known.place).map(whole),
-        Form::Long => read_long(fd, known.place).map(Value::Number),
+        Form::Long => read_array(fd, known.place).map(|bytes| Value::Number(u64::from_ne_bytes(bytes))),
         Form::Flag => read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
         Form::Cpu => read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
         Form::Text => read_text(fd, known.place).map(Value::Text),
         Form::Linger => read_linger(fd, known.place).map(|seconds| seconds.map_or(Value::Switch(false), whole)),
         Form::Pipe => pipe::pipe_size(fd).map(|bytes| Value::Number(bytes as u64)),
-    }
-}
-
-fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
-    let mut value = [0u8; size_of::<u64>()];
-    match read_bytes(fd, place, &mut value)? {
-        len if len == value.len() => Ok(u64::from_ne_bytes(value)),
-        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
 }
 
@@ -305,9 +297,7 @@ fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
 }
 
 fn read_linger(fd: BorrowedFd<'_>, place: Name) -> io::Result<Option<libc::c_int>> {
-    let mut bytes = [0u8; 2 * size_of::<libc::c_int>()];
-    read_bytes(fd, place, &mut bytes)?;
-    let [a, b, c, d, seconds @ ..] = bytes;
+    let [a, b, c, d, seconds @ ..]: [u8; 2 * size_of::<libc::c_int>()] = read_array(fd, place)?;
     Ok((libc::c_int::from_ne_bytes([a, b, c, d]) != 0).then_some(libc::c_int::from_ne_bytes(seconds)))
 }
 
@@ -349,15 +339,16 @@ pub(crate) fn write_bytes(fd: BorrowedFd<'_>, name: Name, value: &[u8]) -> io::R
     .map(drop)
 }
 
+/// Reads an option of `N` bytes.
+pub(crate) fn read_array<const N: usize>(fd: BorrowedFd<'_>, name: Name) -> io::Result<[u8; N]> {
+    let mut value = [0; N];
+    let len = read_bytes(fd, name, &mut value)?;
+    if len == N { Ok(value) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+}
+
 /// Reads an option that is an `int`.
 pub(crate) fn read_int(fd: BorrowedFd<'_>, name: Name) -> io::Result<libc::c_int> {
-    let mut value = [0u8; size_of::<libc::c_int>()];
-    let len = read_bytes(fd, name, &mut value)?;
-    if len == value.len() {
-        Ok(libc::c_int::from_ne_bytes(value))
-    } else {
-        Err(io::Error::from_raw_os_error(libc::EINVAL))
-    }
+    read_array(fd, name).map(libc::c_int::from_ne_bytes)
 }
 
 /// Writes an option that is an `int`.

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::descendants::Stat;
+
 /// A process, identified by its number and its start time. Written as `PID-START`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerProcess {
@@ -62,12 +64,7 @@ impl FromStr for OwnerProcess {
 /// The start time of a process that has not ended, in clock ticks since boot.
 #[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may contain anything. The state is field 3.
-    let mut fields = text.rsplit(')').next()?.split_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(start)
+    Stat::of(pid).filter(Stat::lives).map(|stat| stat.start_ticks)
 }
 
 /// A folder that is removed with this value, or by the next start if its owner was killed.

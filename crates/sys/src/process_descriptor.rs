@@ -4,10 +4,10 @@
 //! Needs permission to trace the process. Never reads from a socket or writes to it.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use crate::datagram::PeerAddress;
 use crate::option::{self, Name};
 use crate::{children, errno};
 
@@ -112,10 +112,10 @@ pub fn has_fixed_receive_buffer(fd: BorrowedFd<'_>) -> bool {
 /// unknown.
 #[must_use]
 pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
-    let mut bytes = [0; size_of::<libc::ucred>()];
-    let read = option::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
+    let bytes: [u8; size_of::<libc::ucred>()] =
+        option::read_array(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED)).ok()?;
     // struct ucred: the process comes first.
-    let pid = i32::from_ne_bytes(*bytes.get(..read)?.first_chunk()?);
+    let pid = i32::from_ne_bytes(*bytes.first_chunk()?);
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
@@ -128,28 +128,11 @@ pub fn addresses(fd: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAddr>)
 type Asks = unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 
 fn address(fd: BorrowedFd<'_>, asks: Asks) -> Option<SocketAddr> {
-    let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
-    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes at `storage`, which has that size, and the number to `len`.
-    errno::of(unsafe { asks(fd.as_raw_fd(), storage.as_mut_ptr().cast(), &mut len) }).ok()?;
-    // SAFETY: every field is a number, for which zeros are valid, and the kernel has written over some.
-    let storage = unsafe { storage.assume_init() };
-    match i32::from(storage.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: of this family it is a sockaddr_in, for which the storage is large enough and aligned.
-            let found = unsafe { *(&raw const storage).cast::<libc::sockaddr_in>() };
-            let address = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
-            Some(SocketAddr::V4(SocketAddrV4::new(address, u16::from_be(found.sin_port))))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: of this family it is a sockaddr_in6, for which the storage is large enough and aligned.
-            let found = unsafe { *(&raw const storage).cast::<libc::sockaddr_in6>() };
-            let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
-            let port = u16::from_be(found.sin6_port);
-            Some(SocketAddr::V6(SocketAddrV6::new(address, port, found.sin6_flowinfo, found.sin6_scope_id)))
-        }
-        _ => None,
-    }
+    let (mut address, mut len) = (PeerAddress::NONE, PeerAddress::ROOM);
+    // SAFETY: the kernel writes at most `len` bytes at the address, which has that room, and the number to `len`.
+    errno::of(unsafe { asks(fd.as_raw_fd(), PeerAddress::raw(&raw mut address).cast(), &mut len) }).ok()?;
+    address.set_len(len);
+    address.ip()
 }
 
 #[cfg(test)]

@@ -158,9 +158,7 @@ impl SockMap {
 }
 
 fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    option::read_bytes(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE), &mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
+    option::read_array(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE)).map(u64::from_ne_bytes)
 }
 
 fn descriptor(command: libc::c_long, attributes: &Attributes) -> io::Result<OwnedFd> {

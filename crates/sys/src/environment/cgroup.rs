@@ -57,14 +57,11 @@ impl CgroupCpu {
             1 => limit_v1(root, dir),
             _ => root.line(&format!("{dir}/cpu.max")).and_then(|line| limit_v2(&line)),
         };
-        self.limit_cpus = match (self.limit_cpus, limit) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        self.limit_cpus = self.limit_cpus.into_iter().chain(limit).reduce(f64::min);
         let stat = root.text(&format!("{dir}/cpu.stat")).unwrap_or_default();
         let (nr_throttled, throttled_us) = parse_stat(&stat);
-        self.nr_throttled = sum(self.nr_throttled, nr_throttled);
-        self.throttled_us = sum(self.throttled_us, throttled_us);
+        self.nr_throttled = self.nr_throttled.into_iter().chain(nr_throttled).reduce(u64::saturating_add);
+        self.throttled_us = self.throttled_us.into_iter().chain(throttled_us).reduce(u64::saturating_add);
     }
 }
 
@@ -79,13 +76,6 @@ fn own_group_in(cgroup: &str, mountinfo: &str) -> Option<String> {
     let mount = mountinfo.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?;
     let group = below(path, mount.root)?;
     Some(format!("{}{}", mount.point, group.trim_end_matches('/')))
-}
-
-fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
-    }
 }
 
 /// The location of this process's group in the file system.

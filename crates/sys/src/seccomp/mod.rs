@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::{errno, process_descriptor, shared_port};
+use crate::{descendants, errno, process_descriptor, shared_port};
 
 /// The calls to report, and the options to keep from the kernel.
 #[derive(Clone, Debug, Default)]
@@ -333,7 +333,8 @@ impl FilterListener {
         let found = match process_descriptor::open(call.thread, OF_THREAD) {
             // A kernel without the flag: threads of a process share their descriptors, unless one of them asked for its own.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                process_descriptor::open(process_of(call.thread)?, 0)
+                let process = descendants::process_of(call.thread).ok_or(io::ErrorKind::NotFound)?;
+                process_descriptor::open(process, 0)
             }
             other => other,
         };
@@ -353,13 +354,6 @@ impl FilterListener {
         memory.read_exact_at(&mut value[..length], call.args[3])?;
         if self.waits(call) { Ok(value[..length].to_vec()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     }
-}
-
-/// The process of a thread.
-fn process_of(thread: u32) -> io::Result<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
-    process.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use calls::Shape;
 pub use calls::Way;
 
 use crate::clock;
+use crate::descendants::process_of;
 use crate::io::IOV_MAX;
 
 /// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
@@ -220,7 +221,10 @@ impl Tracer {
     fn stopped(&mut self, tid: i32, status: libc::c_int, look: &mut dyn FnMut(&TraceEvent)) {
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
-        self.tasks.entry(tid).or_insert_with(|| TracedThread { pid: process_of(tid), entered: None });
+        self.tasks.entry(tid).or_insert_with(|| TracedThread {
+            pid: process_of(tid as u32).map_or(tid, |pid| pid as i32),
+            entered: None,
+        });
         let at_call = signal == libc::SIGTRAP | 0x80;
         let begins = at_call && self.at_call(tid, look);
         if event == libc::PTRACE_EVENT_EXEC {
@@ -366,13 +370,6 @@ fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer 
     transfer.asked =
         each.iter().map(|(asked, _)| *asked).try_fold(0, |sum: u64, asked| Some(sum.saturating_add(asked?.bytes)));
     transfer
-}
-
-/// The process that a thread belongs to.
-fn process_of(tid: i32) -> i32 {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
-    process.unwrap_or(tid)
 }
 
 /// Whether a process's program is a 32-bit one, whose calls have other numbers (elf(5), `EI_CLASS`); `None` where its
