@@ -234,8 +234,7 @@ fn end_counters(end: Option<&EndReport>) -> [String; column::COUNT] {
 //
 // In this order: one `session`, then `group`, `cell`, `block`, and `trial` with its interval series.
 
-/// The version of these lines, independent of the schema version. Version 2 added calls: an earlier reader would take
-/// their trials for streams. Version 3 stores ends by role.
+/// The version of these lines, independent of the schema version: that of the first release.
 pub const VERSION: u64 = 3;
 
 /// One line.

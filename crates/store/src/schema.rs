@@ -14,14 +14,18 @@ use crate::error::StoreError;
 /// `byga`: marks a database of bytegauge, so that it never writes to another program's.
 const APPLICATION_ID: i64 = 0x6279_6761;
 
-/// Step n migrates from schema version n to n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+/// The schema version of the first release. Databases of earlier versions are refused.
+const RELEASED: i64 = 3;
+
+/// The first step makes the tables of the first release, and each further one migrates to the next schema version.
+const STEPS: &[&str] = &[TABLES];
 
 /// The schema version that this code reads and writes.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
+pub(crate) const VERSION: i64 = RELEASED - 1 + STEPS.len() as i64;
 
-/// Counters are integers in base units (bytes, nanoseconds, counts). Values that SQL does not need are JSON.
-const VERSION_1: &str = "
+/// Counters are integers in base units (bytes, nanoseconds, counts). Values that SQL does not need are JSON. Ends have a row each, by
+/// role, for any number of ends.
+const TABLES: &str = "
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     started_unix_ns INTEGER NOT NULL,
@@ -85,92 +89,6 @@ CREATE TABLE trials (
     started_unix_ns INTEGER NOT NULL,
     outcome TEXT NOT NULL,
     reason TEXT,
-    bytes INTEGER NOT NULL,
-    wall_ns INTEGER NOT NULL,
-    warmup_ns INTEGER NOT NULL,
-    source_cpu INTEGER,
-    sink_cpu INTEGER,
-    source_bytes INTEGER,            -- the writing end; null where nobody writes
-    source_calls INTEGER,
-    source_short_calls INTEGER,
-    source_window_ns INTEGER,
-    source_user_ns INTEGER,
-    source_system_ns INTEGER,
-    source_cpu_ns INTEGER,
-    source_voluntary_switches INTEGER,
-    source_involuntary_switches INTEGER,
-    source_total_bytes INTEGER,
-    source_verified_bytes INTEGER,
-    sink_bytes INTEGER,              -- the reading end
-    sink_calls INTEGER,
-    sink_short_calls INTEGER,
-    sink_window_ns INTEGER,
-    sink_user_ns INTEGER,
-    sink_system_ns INTEGER,
-    sink_cpu_ns INTEGER,
-    sink_voluntary_switches INTEGER,
-    sink_involuntary_switches INTEGER,
-    sink_total_bytes INTEGER,
-    sink_verified_bytes INTEGER,
-    detail TEXT NOT NULL,            -- JSON: flows, TCP_INFO, effective options, machine use
-    FOREIGN KEY (session, cell) REFERENCES cells (session, id) ON DELETE CASCADE
-);
-CREATE INDEX trials_of_session ON trials (session); -- its rows are in the order of measurement
-CREATE TABLE series (
-    trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
-    sink INTEGER NOT NULL,           -- 1: the reading end, 0: the writing end
-    flow INTEGER NOT NULL,
-    bins TEXT NOT NULL,              -- JSON array of [nanoseconds, bytes]
-    PRIMARY KEY (trial, sink, flow)
-);
-CREATE VIEW rates AS
-    SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
-           cells.factors ->> 'transport' AS transport,
-           cells.factors ->> 'read_size' AS read_size,
-           cells.factors ->> 'write_size' AS write_size,
-           trials.bytes * 1e9 / trials.wall_ns AS bytes_per_second,
-           cells.factors
-    FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
-    WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
-    ORDER BY trials.id;
-";
-
-/// Calls have a rate of their own. Trials that were stored before were streams, which have none.
-const VERSION_2: &str = "
-ALTER TABLE trials ADD COLUMN calls INTEGER NOT NULL DEFAULT 0; -- completed at the client in the window
-DROP VIEW rates;
-CREATE VIEW rates AS
-    SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
-           cells.factors ->> 'transport' AS transport,
-           cells.factors ->> 'read_size' AS read_size,
-           cells.factors ->> 'write_size' AS write_size,
-           cells.factors ->> 'flows' AS flows,
-           cells.factors ->> 'server_engine' AS server_engine,
-           iif(sessions.workload = 'stream', trials.bytes * 1e9 / trials.wall_ns, NULL) AS bytes_per_second,
-           iif(sessions.workload = 'call', trials.calls * 1e9 / trials.wall_ns, NULL) AS calls_per_second,
-           cells.factors
-    FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
-    JOIN sessions ON sessions.id = trials.session
-    WHERE trials.outcome = 'measured' AND trials.wall_ns > 0
-    ORDER BY trials.id;
-";
-
-/// Ends by role, one row each, for any number of ends. Trials of earlier versions used new connections.
-const VERSION_3: &str = "
-DROP VIEW rates;
-DROP INDEX trials_of_session;
-ALTER TABLE series RENAME TO series_of_two_ends;
-ALTER TABLE trials RENAME TO trials_of_two_ends;
-CREATE TABLE trials (
-    id INTEGER PRIMARY KEY,          -- ascends in the order of measurement
-    session INTEGER NOT NULL,
-    cell TEXT NOT NULL,
-    stage TEXT NOT NULL,
-    block INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    started_unix_ns INTEGER NOT NULL,
-    outcome TEXT NOT NULL,
-    reason TEXT,
     workload TEXT NOT NULL,          -- what was said over the path
     bytes INTEGER NOT NULL,
     calls INTEGER NOT NULL,          -- completed at the client, or taken from a ring, in the window
@@ -205,48 +123,7 @@ CREATE TABLE series (
     PRIMARY KEY (trial, role, flow),
     FOREIGN KEY (trial, role) REFERENCES ends (trial, role) ON DELETE CASCADE
 );
-CREATE TEMPORARY TABLE roles (workload TEXT, sink INTEGER, role TEXT);
-INSERT INTO roles VALUES ('stream', 0, 'source'), ('stream', 1, 'sink'), ('call', 0, 'client'), ('call', 1, 'server'),
-                         ('ring', 1, 'ring');
-INSERT INTO trials
-    SELECT trials.id, session, cell, stage, block, position, trials.started_unix_ns, outcome, reason,
-           iif(workload IN ('call', 'ring'), workload, 'stream'), bytes, calls, wall_ns, warmup_ns,
-           nullif(detail -> '$.machine', 'null')
-    FROM trials_of_two_ends AS trials JOIN sessions ON sessions.id = session;
-INSERT INTO ends
-    SELECT old.id, role, source_cpu,
-           source_bytes, source_calls, source_short_calls, source_window_ns,
-           source_user_ns, source_system_ns, source_cpu_ns, source_voluntary_switches,
-           source_involuntary_switches, source_total_bytes, source_verified_bytes,
-           iif(source_bytes IS NULL, NULL, coalesce(nullif(detail -> '$.source', 'null'), '{}'))
-    FROM trials_of_two_ends AS old JOIN trials USING (id) JOIN roles ON roles.workload = trials.workload AND sink = 0
-    WHERE source_bytes IS NOT NULL OR source_cpu IS NOT NULL;
-INSERT INTO ends
-    SELECT old.id, role, sink_cpu,
-           sink_bytes, sink_calls, sink_short_calls, sink_window_ns,
-           sink_user_ns, sink_system_ns, sink_cpu_ns, sink_voluntary_switches,
-           sink_involuntary_switches, sink_total_bytes, sink_verified_bytes,
-           iif(sink_bytes IS NULL, NULL, coalesce(nullif(detail -> '$.sink', 'null'), '{}'))
-    FROM trials_of_two_ends AS old JOIN trials USING (id) JOIN roles ON roles.workload = trials.workload AND sink = 1
-    WHERE sink_bytes IS NOT NULL OR sink_cpu IS NOT NULL;
-INSERT INTO ends
-    SELECT id, 'competitor', NULL,
-           detail ->> '$.competing.bytes', detail ->> '$.competing.calls',
-           detail ->> '$.competing.short_calls', detail ->> '$.competing.window_ns',
-           detail ->> '$.competing.user_ns', detail ->> '$.competing.system_ns',
-           detail ->> '$.competing.cpu_ns', detail ->> '$.competing.voluntary_switches',
-           detail ->> '$.competing.involuntary_switches', detail ->> '$.competing.total_bytes',
-           detail ->> '$.competing.verified_bytes',
-           detail -> '$.competing'
-    FROM trials_of_two_ends WHERE detail ->> '$.competing.bytes' IS NOT NULL;
-INSERT INTO series
-    SELECT trial, role, flow, bins FROM series_of_two_ends AS old
-    JOIN trials ON trials.id = trial JOIN roles ON roles.workload = trials.workload AND roles.sink = old.sink;
-DROP TABLE roles;
-DROP TABLE series_of_two_ends;
-DROP TABLE trials_of_two_ends;
 CREATE INDEX trials_of_session ON trials (session); -- its rows are in the order of measurement
-INSERT OR IGNORE INTO group_facts SELECT session, id, 'age', '\"fresh\"' FROM groups;
 CREATE VIEW rates AS
     SELECT trials.session, cells.group_id, trials.cell, cells.kind, trials.stage, trials.block,
            cells.factors ->> 'transport' AS transport,
@@ -309,8 +186,8 @@ pub(crate) fn version(connection: &Connection) -> Result<Result<i64, SchemaRefus
 
 /// Whether a database of a version has the tables, views and triggers of that version, and no others.
 fn is_ours(connection: &Connection, version: i64) -> Result<bool, StoreError> {
+    let Some(steps) = taken(version).and_then(|taken| STEPS.get(..taken)) else { return Ok(false) };
     let mut ours = Connection::open_in_memory()?;
-    let steps = usize::try_from(version).ok().and_then(|version| STEPS.get(..version)).unwrap_or_default();
     take_steps(&mut ours, steps)?;
     Ok(objects(connection)? == objects(&ours)?)
 }
@@ -325,6 +202,14 @@ fn objects(connection: &Connection) -> Result<Vec<(String, String, String)>, Sto
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
+/// The number of steps that a database of a version has taken; `None` for a version before the first release.
+fn taken(version: i64) -> Option<usize> {
+    match version {
+        0 => Some(0),
+        version => usize::try_from(version - RELEASED + 1).ok().filter(|taken| *taken > 0),
+    }
+}
+
 /// Migrates the tables. Every step is a transaction of its own: after a failure the previous version remains.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     take_steps(connection, STEPS)
@@ -333,17 +218,18 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 fn take_steps(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
     // A process that only reads must not wait for a lock when there is nothing to do.
     let current: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if usize::try_from(current).is_ok_and(|version| version >= steps.len()) {
+    if taken(current).is_some_and(|taken| taken >= steps.len()) {
         return Ok(());
     }
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read again under the lock: another process may be migrating.
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let Some(step) = usize::try_from(version).ok().and_then(|index| steps.get(index)) else { return Ok(()) };
+        let next = taken(version).and_then(|taken| Some((steps.get(taken)?, RELEASED + taken as i64)));
+        let Some((step, reached)) = next else { return Ok(()) };
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", version + 1)?;
+        transaction.pragma_update(None, "user_version", reached)?;
         transaction.commit()?;
     }
 }
@@ -377,7 +263,7 @@ mod tests {
         assert!(take_steps(&mut connection, &steps).is_err());
         let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-        assert_eq!((tables, version), (1, 1));
+        assert_eq!((tables, version), (1, RELEASED));
     }
 
     #[test]

@@ -314,16 +314,16 @@ fn bad_lines_are_named_and_nothing_is_kept() {
 #[test]
 fn json_lines_that_contradict_themselves() {
     let mut desk = desk();
-    let good = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/fixtures/schema-1.jsonl"))
-        .unwrap();
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/fixtures/schema-3-stream.jsonl");
+    let good = std::fs::read_to_string(good).unwrap();
     let lines: Vec<&str> = good.lines().collect();
     let mut check = |lines: &[&str], expected: &str| desk.check_refused(&lines.join("\n"), &[], &[expected]);
     check(&lines[1..], "not the first line");
-    check(&[lines[0], lines[2]], "line 2: group g0 is not described by an earlier line");
-    check(&[lines[0], lines[1], lines[lines.len() - 1]], "line 3: cell c0 is not described by an earlier line");
+    check(&[lines[0], lines[2]], "line 2: group g1 is not described by an earlier line");
+    check(&[lines[0], lines[1], lines[lines.len() - 1]], "line 3: cell g1n is not described by an earlier line");
     check(&[lines[0], lines[0]], "line 2: a second session begins");
     check(&[lines[0], "{\"kind\":"], "line 2: EOF");
-    let newer = lines[0].replacen("\"schema_version\":1", "\"schema_version\":7", 1);
+    let newer = lines[0].replacen("\"schema_version\":3", "\"schema_version\":7", 1);
     check(&[&newer], "exported by a newer bytegauge");
     desk.check_refused(&good, &[("flows", "x")], &["no columns to map"]);
 }
