@@ -136,7 +136,7 @@ fn patient(bench: &Bench, place: &str, relay: &str) -> Caller {
         ("relay", relay.into()),
     ]);
     let mut caller = Caller::of(bench, place, EndRole::Relay, &levels);
-    // After a stop a relay may wait so long for a connection that nobody closes: less than the test waits for its answer.
+    // After a stop a relay may wait so long for a connection that its peer leaves open: less than the test waits for its answer.
     (caller.setup.window_ns, caller.setup.grace_ns) = (PATIENCE.as_nanos() as u64, PATIENCE.as_nanos() as u64 / 4);
     caller
 }
