@@ -1,6 +1,6 @@
 // The measures of a cell: its rate, its other estimates, CPU time.
 
-import type { CellView, Interval } from "./data";
+import type { CellView, GroupView, Interval } from "./data";
 import { counted, quantity, size } from "./format";
 
 export interface Measure {
@@ -79,6 +79,9 @@ const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
   calls_per_second: () => "read calls per second",
 };
 
+/** The measure that a figure of a group begins with: the percentile that compares its options, else the rate. */
+export const usualMeasure = ({ cost }: GroupView): string => (cost.endsWith("_p99_ns") ? cost : "rate");
+
 /** All measures that the cells have, the rate first. */
 export function measures(cells: CellView[]): Measure[] {
   const keys = new Map<string, string>();
@@ -94,7 +97,7 @@ export function measures(cells: CellView[]): Measure[] {
       key,
       label: SYSTEM_CALLS[key]?.(cells) ?? nameOf(key),
       unit,
-      less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"),
+      less: !/\/(s|min)$/.test(unit) && !key.includes("per_server_cpu_second"),
       of,
     };
   });

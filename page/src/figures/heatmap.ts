@@ -5,17 +5,18 @@ import { h } from "../dom";
 import { capital } from "../format";
 import { type Figure, select } from "../frame";
 import { levels, named } from "../levels";
+import { usualMeasure } from "../measure";
 import type { Looking, State } from "../state";
 import { board } from "./heatmap/board";
 import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heatmap/contents";
 
 const wishes = new Map<string, Wish>();
 /** The last measure in any group: another group begins with it. */
-let lastMeasure = "rate";
+let lastMeasure: string | null = null;
 
 export function heatmap(looking: Looking, state: State, redraw: () => void): Figure | null {
   const { group } = looking;
-  const map = heatMap(looking, wishes.get(group.id), lastMeasure);
+  const map = heatMap(looking, wishes.get(group.id), lastMeasure ?? usualMeasure(group));
   if (!map) return null;
   const { wish, fx, fy, measure } = map;
   const choose = (change: Partial<Wish>) => {
@@ -27,7 +28,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   };
   return {
     id: "heatmap",
-    title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
+    title: capital(`${measure.label} by ${axisName(fx)} × ${axisName(fy)}`),
     caption: caption(map),
     notes: notes(map),
     asks: "Click a cell, or use the arrow keys, to see the two lines through it.",

@@ -7,6 +7,7 @@ import { capital } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named } from "../levels";
 import { type Entry, ink, legend } from "../look";
+import { usualMeasure } from "../measure";
 import type { Looking } from "../state";
 import { across, axes, indistinct } from "./axes";
 import { isLined, LINE_DASH, lines, rangeOf } from "./sweep-lines";
@@ -50,7 +51,7 @@ function usual(view: View, group: GroupView, all: CellView[], cell: CellView, or
   const colour = [...order]
     .sort((a, b) => isCondition(a) - isCondition(b))
     .find((factor) => factor !== x && count([x, factor]) > count([x]));
-  return { x, colour: colour ?? NONE, facet: NONE, measure: "rate" };
+  return { x, colour: colour ?? NONE, facet: NONE, measure: usualMeasure(group) };
 }
 
 function controls(
