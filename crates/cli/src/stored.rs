@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, Cost, GroupId, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{Bytes, Cost, GroupId, Nanos, SessionId, SessionStatus, Spec};
 use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit};
 use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
@@ -173,6 +173,7 @@ const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 /// The settled numbers of a session.
 pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Report, Failure> {
     let data = SessionData::load(store, session)?;
+    check_objective(matches, &format!("session {session}"), data.groups.iter().map(|row| &row.group.factors))?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
     if let Some(Nanos(interval_ns)) = interval(matches)? {
@@ -198,6 +199,23 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
         _ => Cost::Time,
     });
     Ok(Settings { fit_max, objective, ..Settings::default() })
+}
+
+/// Refuses an `--objective` that no test of a plan or a session has.
+pub fn check_objective<'a>(
+    matches: &ArgMatches,
+    whose: &str,
+    mut tests: impl Iterator<Item = &'a Spec>,
+) -> Result<(), Failure> {
+    let Some(asked) = settings(matches)?.objective else { return Ok(()) };
+    if tests.any(|spec| spec.has_cost(asked)) {
+        return Ok(());
+    }
+    Err(Failure::usage(match asked {
+        Cost::GapP99 => format!("--objective gap-p99: {whose} has no replies in parts (--response-chunk)"),
+        Cost::P99 => format!("--objective p99: {whose} has no calls; use time or cpu"),
+        _ => format!("--objective cpu: {whose} has one kind of cost; leave it out"),
+    }))
 }
 
 /// Refuses a `--group` that a plan or a session does not have.

@@ -67,6 +67,9 @@ fn no_time_is_wrong_usage() {
 #[test]
 fn tests_and_kinds_of_tuning_are_checked_first() {
     check("run buffer-size --group g99", &["--group g99: the plan has g1"]);
+    check("run buffer-size --objective p99", &["--objective p99: the plan has no calls"]);
+    check("run tcp-echo --objective gap-p99", &["--objective gap-p99", "--response-chunk"]);
+    check("ring --objective cpu", &["--objective cpu: the plan has one kind of cost"]);
     check(
         "tune --option nodelay=on --values 1,2 -- true {value}",
         &["--option changes sockets", "one of them at a time"],
