@@ -5,7 +5,7 @@ use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::descendants;
-use bytegauge_sys::environment::{CgroupCpu, Pressure};
+use bytegauge_sys::environment::{CgroupCpu, cpu_stalled_us};
 use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
 use bytegauge_sys::snmp::{self, ProtocolTable};
 
@@ -59,7 +59,7 @@ impl Watch {
             machine: self.sample(),
             own_ns,
             throttled_us: throttled_us(),
-            cpu_pressure_us: cpu_pressure_us(),
+            cpu_pressure_us: cpu_stalled_us(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Watch {
             steal_share: share.map(|(steal, _)| steal),
             foreign_cpus: share.and_then(|(_, others)| others),
             throttled_us: grown(throttled_us(), start.throttled_us),
-            cpu_pressure_us: grown(cpu_pressure_us(), start.cpu_pressure_us),
+            cpu_pressure_us: grown(cpu_stalled_us(), start.cpu_pressure_us),
             load: load(),
         }
     }
@@ -150,10 +150,6 @@ fn sum(here_ns: Option<u64>, elsewhere_ns: Option<u64>) -> Option<u64> {
 
 fn throttled_us() -> Option<u64> {
     CgroupCpu::read()?.throttled_us
-}
-
-fn cpu_pressure_us() -> Option<u64> {
-    Some(Pressure::read().cpu?.some?.total_us)
 }
 
 fn load() -> Option<f64> {

@@ -50,10 +50,6 @@ pub struct WorkloadRow {
     pub unit: Unit,
     /// The name of the part that works on the data; its work decides which options are good enough.
     pub worker: &'static str,
-    /// The worker without work: it measures only the kernel and the engine.
-    pub idle_worker: &'static str,
-    /// Profiles whose worker does something.
-    pub working_profiles: &'static str,
 }
 
 /// What the options of a test are compared by: the less, the better.
@@ -123,8 +119,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             cpu: ((1u64 << 30) as f64 / 1e9, "s CPU/GiB"),
         },
         worker: "reader",
-        idle_worker: "a reader that discards the bytes",
-        working_profiles: "sum,parser",
     },
     WorkloadRow {
         value: Workload::Call,
@@ -141,8 +135,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             cpu: (1e-3, "µs CPU/call"),
         },
         worker: "server",
-        idle_worker: "a server without work per request",
-        working_profiles: "rpc,many-idle",
     },
     WorkloadRow {
         value: Workload::Ring,
@@ -160,8 +152,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             cpu: (1.0, "ns CPU/NOP"),
         },
         worker: "program",
-        idle_worker: "a program that does nothing",
-        working_profiles: "",
     },
     WorkloadRow {
         value: Workload::Check,
@@ -180,8 +170,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             cpu: (1e-6, "ms CPU/run"),
         },
         worker: "program",
-        idle_worker: "a program that does nothing",
-        working_profiles: "",
     },
 ];
 

@@ -25,12 +25,8 @@ pub struct Cpu {
     pub allowed: Option<Vec<usize>>,
     /// The caches that the first allowed CPU uses, nearest first.
     pub caches: Vec<Cache>,
-    /// Whether cores run two or more hardware threads at present.
-    pub smt_active: Option<bool>,
     /// The mitigation of each known vulnerability of processors.
     pub mitigations: BTreeMap<String, String>,
-    /// The frequency driver (`scaling_driver`).
-    pub frequency_driver: Option<String>,
     /// The frequency policy (`scaling_governor`); several, if CPUs differ, joined with commas.
     pub governor: Option<String>,
     /// Whether frequencies above the nominal one are allowed.
@@ -48,8 +44,6 @@ pub struct Cache {
     pub kind: String,
     /// Size, bytes.
     pub size_bytes: u64,
-    /// Size of a line, bytes.
-    pub line_bytes: Option<u32>,
     /// Number of CPUs that share it.
     pub shared_by: Option<usize>,
 }
@@ -64,9 +58,7 @@ impl Cpu {
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             online: online.as_ref().map(Vec::len),
             caches: caches(root, first.unwrap_or(0)),
-            smt_active: root.number::<u8>(&format!("{CPUS}/smt/active")).map(|active| active == 1),
             mitigations: mitigations(root),
-            frequency_driver: root.line(&format!("{CPUS}/cpu0/cpufreq/scaling_driver")),
             governor: governor(root, &online.unwrap_or_default()),
             turbo: turbo(root),
             clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -113,7 +105,6 @@ fn cache(root: &RootFolder<'_>, dir: &str) -> Option<Cache> {
         level: root.number(&format!("{dir}/level"))?,
         kind: root.line(&format!("{dir}/type"))?,
         size_bytes: cache_size(&root.line(&format!("{dir}/size"))?)?,
-        line_bytes: root.number(&format!("{dir}/coherency_line_size")),
         shared_by: shared.and_then(|list| topology::parse(&list)).map(|cpus| cpus.len()),
     })
 }
@@ -164,7 +155,6 @@ mod tests {
         scratch
             .file("proc/cpuinfo", "model name\t: Example 9000\nmicrocode\t: 0x1\n\nmodel name\t: Other\n")
             .file(&format!("{CPUS}/online"), "0-1,3\n")
-            .file(&format!("{CPUS}/smt/active"), "0\n")
             .file(&format!("{CPUS}/vulnerabilities/mds"), "Not affected\n")
             .file(&format!("{CPUS}/cpu0/cpufreq/scaling_governor"), "powersave\n")
             .file(&format!("{CPUS}/cpu3/cpufreq/scaling_governor"), "performance\n")
@@ -175,24 +165,17 @@ mod tests {
             .file(&format!("{}/level", index(1)), "3\n")
             .file(&format!("{}/type", index(1)), "Unified\n")
             .file(&format!("{}/size", index(1)), "32768K\n")
-            .file(&format!("{}/coherency_line_size", index(1)), "64\n")
             .file(&format!("{}/shared_cpu_list", index(1)), "0-1\n");
         let cpu = read(&scratch);
         assert_eq!(cpu.model.as_deref(), Some("Example 9000"));
         assert_eq!(cpu.microcode.as_deref(), Some("0x1"));
         assert_eq!(cpu.online, Some(3));
-        assert_eq!(cpu.smt_active, Some(false));
         assert_eq!(cpu.mitigations["mds"], "Not affected");
         assert_eq!(cpu.governor.as_deref(), Some("performance,powersave"));
         assert_eq!(cpu.turbo, Some(true));
-        let cache = |level, kind: &str, size_bytes, line_bytes, shared_by| Cache {
-            level,
-            kind: kind.to_owned(),
-            size_bytes,
-            line_bytes,
-            shared_by,
-        };
-        let expected = [cache(1, "Data", 32 << 10, None, None), cache(3, "Unified", 32 << 20, Some(64), Some(2))];
+        let cache =
+            |level, kind: &str, size_bytes, shared_by| Cache { level, kind: kind.to_owned(), size_bytes, shared_by };
+        let expected = [cache(1, "Data", 32 << 10, None), cache(3, "Unified", 32 << 20, Some(2))];
         assert_eq!(cpu.caches, expected);
     }
 

@@ -40,11 +40,6 @@ pub struct MachineEnvironment {
     pub transparent_huge_pages: Option<String>,
     /// Permission to use io_uring: 0 all users, 1 a group, 2 none. Linux 6.6.
     pub io_uring_disabled: Option<u32>,
-    /// Whether each session of processes (setsid(2)) has an equal share of a CPU, however many threads it has (sched(7), "The
-    /// autogroup feature").
-    pub sched_autogroup: Option<bool>,
-    /// Tasks running or waiting for a disk, averaged over 1, 5 and 15 minutes.
-    pub load_average: Option<[f64; 3]>,
     /// Whether the CPU reports a hypervisor. Known on x86 only.
     pub hypervisor: Option<bool>,
     /// Product name of the machine; virtual machines have the name of their hypervisor.
@@ -53,8 +48,6 @@ pub struct MachineEnvironment {
     pub cpu: Cpu,
     /// The CPU limit of this process's control group.
     pub cgroup_cpu: Option<CgroupCpu>,
-    /// How long tasks have waited for resources.
-    pub pressure: Pressure,
     /// Settings of the network stack.
     pub network: NetworkSettings,
 }
@@ -81,13 +74,10 @@ impl MachineEnvironment {
                 .line("sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|line| chosen(&line)),
             io_uring_disabled: root.number("proc/sys/kernel/io_uring_disabled"),
-            sched_autogroup: root.number("proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on != 0),
-            load_average: root.text("proc/loadavg").and_then(|text| load(&text)),
             hypervisor: root.text("proc/cpuinfo").and_then(|text| hypervisor(&text)),
             product_name: root.line("sys/class/dmi/id/product_name"),
             cpu: Cpu::read(&root, cpus_allowed),
             cgroup_cpu: CgroupCpu::read_from(&root),
-            pressure: Pressure::read_from(&root),
             network: NetworkSettings::read(&root),
         }
     }
@@ -112,12 +102,6 @@ fn chosen(line: &str) -> Option<String> {
     let (_, rest) = line.split_once('[')?;
     let (choice, _) = rest.split_once(']')?;
     Some(choice.to_owned())
-}
-
-fn load(text: &str) -> Option<[f64; 3]> {
-    let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    let mut next = || numbers.next()?.ok();
-    Some([next()?, next()?, next()?])
 }
 
 /// Only x86 lists CPU features under `flags`, among them `hypervisor` in a virtual machine.
@@ -166,65 +150,16 @@ impl<'a> RootFolder<'a> {
     }
 }
 
-// How long tasks have waited for CPU, disk and memory: pressure stall information.
-//
-// Source: Documentation/accounting/psi.rst of the kernel. Reading is fast enough to do before and after a session: the
-// difference of the totals shows whether other processes interfered.
-
-/// The three resources. `None` where the kernel lacks or hides the file (`psi=0`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pressure {
-    /// Waiting for a CPU.
-    pub cpu: Option<Stalls>,
-    /// Waiting for a disk.
-    pub io: Option<Stalls>,
-    /// Waiting for memory.
-    pub memory: Option<Stalls>,
+/// How long tasks have waited for a CPU since boot, microseconds: the difference of two readings shows whether other processes
+/// interfered (Documentation/accounting/psi.rst). `None` where the kernel lacks or hides the file (`psi=0`).
+#[must_use]
+pub fn cpu_stalled_us() -> Option<u64> {
+    stalled_us(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
 
-/// Waiting for one resource.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stalls {
-    /// At least one task waited.
-    pub some: Option<Stall>,
-    /// All tasks with work to do waited. Always 0 for `cpu`, and absent before Linux 5.13.
-    pub full: Option<Stall>,
-}
-
-/// One line of a pressure file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stall {
-    /// Share of the last 10 s, per cent.
-    pub avg10_percent: f64,
-    /// Since boot, µs.
-    pub total_us: u64,
-}
-
-impl Pressure {
-    /// Reads this machine.
-    #[must_use]
-    pub fn read() -> Self {
-        Self::read_from(&RootFolder::new(Path::new("/")))
-    }
-
-    pub(super) fn read_from(root: &RootFolder<'_>) -> Self {
-        let stalls = |name: &str| {
-            let text = root.text(&format!("proc/pressure/{name}"))?;
-            Some(parse(&text))
-        };
-        Self { cpu: stalls("cpu"), io: stalls("io"), memory: stalls("memory") }
-    }
-}
-
-fn parse(text: &str) -> Stalls {
-    let line = |kind: &str| text.lines().find_map(|line| parse_stall(line.strip_prefix(kind)?));
-    Stalls { some: line("some"), full: line("full") }
-}
-
-fn parse_stall(fields: &str) -> Option<Stall> {
-    let field =
-        |name: &str| fields.split_ascii_whitespace().find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-    Some(Stall { avg10_percent: field("avg10")?.parse().ok()?, total_us: field("total")?.parse().ok()? })
+fn stalled_us(pressure: &str) -> Option<u64> {
+    let some = pressure.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split_ascii_whitespace().find_map(|field| field.strip_prefix("total=")?.parse().ok())
 }
 
 #[cfg(test)]
@@ -242,8 +177,6 @@ mod tests {
             .file("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n")
             .file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
             .file("proc/sys/kernel/io_uring_disabled", "2\n")
-            .file("proc/sys/kernel/sched_autogroup_enabled", "1\n")
-            .file("proc/loadavg", "0.26 0.15 0.06 2/87 7092\n")
             .file("proc/cpuinfo", "flags\t\t: fpu hypervisor lm\n")
             .file("sys/class/dmi/id/product_name", "KVM\n");
         let read = MachineEnvironment::read_from(scratch.path(), Some(vec![1]));
@@ -253,8 +186,6 @@ mod tests {
         assert_eq!(read.memory_total_bytes, Some(2 << 20));
         assert_eq!(read.transparent_huge_pages.as_deref(), Some("madvise"));
         assert_eq!(read.io_uring_disabled, Some(2));
-        assert_eq!(read.sched_autogroup, Some(true));
-        assert_eq!(read.load_average, Some([0.26, 0.15, 0.06]));
         assert_eq!(read.hypervisor, Some(true));
         assert_eq!(read.product_name.as_deref(), Some("KVM"));
         assert_eq!(read.cpu.allowed, Some(vec![1]));
@@ -291,20 +222,11 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn lines_become_stalls() {
-        let text = "\
-some avg10=0.50 avg60=0.19 avg300=0.17 total=3303435
-full avg10=0.00 avg60=0.00 avg300=0.00 total=7
-";
-        let stall = |avg10_percent, total_us| Some(Stall { avg10_percent, total_us });
-        let expected = Stalls { some: stall(0.5, 3_303_435), full: stall(0.0, 7) };
-        assert_eq!(parse(text), expected);
-    }
-
-    #[test]
-    fn an_old_kernel_has_one_cpu_line() {
-        let stalls = parse("some avg10=1.00 avg60=0 avg300=0 total=1\n");
-        assert!(stalls.some.is_some() && stalls.full.is_none());
-        assert_eq!(parse("nonsense"), Stalls::default());
+    fn the_total_of_some_tasks_counts() {
+        let some = "some avg10=0.50 avg60=0.19 avg300=0.17 total=3303435\n";
+        let full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(stalled_us(&format!("{some}{full}")), Some(3_303_435));
+        // Before Linux 5.13 the file has one line.
+        assert_eq!((stalled_us(some), stalled_us(full), stalled_us("nonsense")), (Some(3_303_435), None, None));
     }
 }

@@ -18,16 +18,12 @@ pub struct NetworkSettings {
     pub rmem_default_bytes: Option<u64>,
     /// `net.core.rmem_max`: where the kernel clamps `SO_RCVBUF`, bytes before doubling.
     pub rmem_max_bytes: Option<u64>,
-    /// `net.core.wmem_default`: send buffer of sockets that are not TCP, bytes.
-    pub wmem_default_bytes: Option<u64>,
     /// `net.core.wmem_max`: where the kernel clamps `SO_SNDBUF`, bytes before doubling.
     pub wmem_max_bytes: Option<u64>,
     /// `net.ipv4.tcp_rmem`: least, first and largest tuned receive buffer, bytes.
     pub tcp_rmem_bytes: Option<[u64; 3]>,
     /// `net.ipv4.tcp_wmem`: least, first and largest tuned send buffer, bytes.
     pub tcp_wmem_bytes: Option<[u64; 3]>,
-    /// `net.ipv4.tcp_mem`: the thresholds of TCP's total memory, pages.
-    pub tcp_mem_pages: Option<[u64; 3]>,
     /// `net.ipv4.tcp_congestion_control`: the default for new sockets.
     pub congestion_control: Option<String>,
     /// Version of the module of that congestion control, or the checksum of its source; absent where it is built in.
@@ -36,8 +32,6 @@ pub struct NetworkSettings {
     pub tcp_ecn: Option<u32>,
     /// `net.core.default_qdisc`. Loopback has none.
     pub default_qdisc: Option<String>,
-    /// Largest packet on loopback, bytes.
-    pub loopback_mtu_bytes: Option<u32>,
     /// The card of the default route.
     pub card: Option<NetworkCard>,
 }
@@ -55,14 +49,11 @@ impl NetworkSettings {
             tcp_ecn: root.number("proc/sys/net/ipv4/tcp_ecn"),
             rmem_default_bytes: core("rmem_default"),
             rmem_max_bytes: core("rmem_max"),
-            wmem_default_bytes: core("wmem_default"),
             wmem_max_bytes: core("wmem_max"),
             tcp_rmem_bytes: tcp("tcp_rmem"),
             tcp_wmem_bytes: tcp("tcp_wmem"),
-            tcp_mem_pages: tcp("tcp_mem"),
             congestion_control,
             default_qdisc: root.line("proc/sys/net/core/default_qdisc"),
-            loopback_mtu_bytes: root.number("sys/class/net/lo/mtu"),
             card: None,
         }
     }
@@ -170,8 +161,7 @@ mod tests {
             .file("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
             .file("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n")
             .file("proc/sys/net/ipv4/tcp_ecn", "2\n")
-            .file("sys/module/tcp_bbr/srcversion", "0123ABCD\n")
-            .file("sys/class/net/lo/mtu", "65536\n");
+            .file("sys/module/tcp_bbr/srcversion", "0123ABCD\n");
         let expected = NetworkSettings {
             rmem_max_bytes: Some(4 << 20),
             default_qdisc: Some("pfifo_fast".to_owned()),
@@ -179,7 +169,6 @@ mod tests {
             congestion_control: Some("bbr".to_owned()),
             congestion_module: Some("0123ABCD".to_owned()),
             tcp_ecn: Some(2),
-            loopback_mtu_bytes: Some(65_536),
             ..NetworkSettings::default()
         };
         assert_eq!(NetworkSettings::read(&RootFolder::new(scratch.path())), expected);
