@@ -7,10 +7,13 @@
 //! are idle. Slots are in one order for all ranks, so the first unfinished slot can always start or be given up:
 //! nothing waits for ever. Every wait has a limit ([`CoordinatorLimits`]).
 
+mod missing;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::Outcome;
-use thiserror::Error;
+
+pub use missing::{LostRank, MissingPart};
 
 use crate::Rank;
 use crate::message::shortened;
@@ -475,42 +478,6 @@ impl Coordinator {
     fn is_lost(&self, rank: Rank) -> bool {
         matches!(self.ranks[rank as usize].phase, RankPhase::Lost(_))
     }
-}
-
-// Parts of slots that were not measured, and why ranks take no further part.
-
-/// Why a rank takes no further part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
-pub enum LostRank {
-    /// It never joined.
-    #[error("did not join in time")]
-    Absent,
-    /// Its connection ended before its work did.
-    #[error("disconnected")]
-    Disconnected,
-    /// It gave no sign of life for too long.
-    #[error("stopped answering")]
-    Silent,
-    /// It did not confirm that it had stopped.
-    #[error("did not stop when its test was cancelled")]
-    Stuck,
-    /// It reported a slot that it was not measuring.
-    #[error("reported a test that it was not running")]
-    Misreported,
-    /// It left because it cannot measure; the reason is in its log.
-    #[error("left because of an error of its own")]
-    Left,
-}
-
-/// A client's part of a slot that was not measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingPart {
-    /// The slot.
-    pub slot: SlotId,
-    /// The client.
-    pub client: Rank,
-    /// Skipped or failed, with the reason.
-    pub outcome: Outcome,
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod relay;
 pub mod relay_choice;
 pub mod relay_program;
 pub mod ring;
+pub mod running_service;
 pub mod session;
 mod shell;
 pub mod slo;
@@ -57,11 +58,10 @@ pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayRepo
 pub use relay_choice::{RelayChoice, RunningRelay};
 pub use relay_program::{RelayPlaces, RelayProgram, RelayProgramReport};
 pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
+pub use running_service::{RunningService, ServiceCounts};
 pub use session::{AnalysedGroup, AnalysisProgress, BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
-pub use socket_changes::{
-    ChangedProgram, OptionChange, ProgramChange, RunningService, ServiceCounts, SocketChanges, SysctlChange,
-};
+pub use socket_changes::{ChangedProgram, OptionChange, ProgramChange, SocketChanges, SysctlChange};
 pub use sockets_seen::{OpenedSocket, Opening, OwnOption, SocketsSeen};
 pub use spec::Spec;
 pub use sums::OptionalCount;

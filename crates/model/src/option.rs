@@ -105,14 +105,12 @@ pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 /// One option of sockets or pipes, and the factor that sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionRow {
-    /// The factor's name. It and all up to `example` are those of the factor's row.
+    /// The factor's name. It and all up to `fits` are those of the factor's row.
     pub factor: &'static str,
     /// How levels are parsed, limited and printed.
     pub kind: LevelKind,
     /// The transports over which the option exists.
     pub fits: fn(&Transport) -> bool,
-    /// A level for tests.
-    pub example: &'static str,
     /// The kernel's name for the option.
     pub name: &'static str,
     /// Its level.

@@ -14,8 +14,9 @@ use thiserror::Error;
 
 use crate::catalog::{names, text_serde};
 use crate::level::Level;
+use crate::running_service::ServiceCounts;
 use crate::shell;
-use crate::socket_changes::{ServiceCounts, SocketChanges};
+use crate::socket_changes::SocketChanges;
 use crate::sockets_seen::SocketsSeen;
 use crate::unit::{Bytes, UnitError};
 

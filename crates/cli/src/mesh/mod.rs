@@ -4,6 +4,7 @@
 //! coordinates ([`rank_zero`]). Nothing is started on other hosts.
 
 mod flags;
+mod follow_up;
 mod forecast;
 mod member;
 mod plan;

@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use crate::bench::{Bench, QUICK};
 
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/support/examples.rs"));
+
 /// Two levels of a factor, as a flag takes them.
 fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
     if let Some(row) = option::of_factor(factor.name) {
-        return [if factor.name == "reuseport" { "off" } else { "auto" }, row.example];
+        return [if factor.name == "reuseport" { "off" } else { "auto" }, example(row.factor)];
     }
     match (factor.kind, factor.name) {
         (_, "transport") if workload == Workload::Call => ["unix", "tcp"],

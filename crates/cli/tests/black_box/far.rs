@@ -1,11 +1,10 @@
 //! The far host: an agent and its client over loopback, with the faults between them.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::AgentLink;
@@ -359,103 +358,6 @@ fn lost_host_interrupts_the_session() {
         stopped(agent);
         until_no_end(&bench);
     }
-}
-
-/// A connection to cut when either side ends it.
-const AT_ITS_END: usize = usize::MAX;
-
-/// Passes bytes between callers and an agent; cuts the first connections, so that both sides see a reset, after a number of bytes:
-/// in a word of the caller or in the next one of the agent, in turn. Returns its address and the number of cut
-/// connections.
-fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (here, agent) = (listener.local_addr().unwrap(), agent.to_owned());
-    let cuts = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&cuts);
-    std::thread::spawn(move || {
-        for (number, caller) in listener.incoming().map_while(Result::ok).enumerate() {
-            let Ok(callee) = TcpStream::connect(&agent) else { return };
-            let counted = Arc::clone(&counted);
-            let cut = after.get(number).map(|after| (*after, number % 2 == 1));
-            std::thread::spawn(move || {
-                if pass(&caller, &callee, cut).is_some() {
-                    // Closed so that the other side sees a reset (socket(7)).
-                    for stream in [&caller, &callee] {
-                        socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
-                    }
-                    counted.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-        }
-    });
-    (here.to_string(), cuts)
-}
-
-/// `Some` if the connection is to be cut; the last bytes are lost then.
-pub fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
-    let (mut bytes, mut message, mut ended) = ([0; 4096], 0, [false; 2]);
-    for stream in [caller, callee] {
-        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    }
-    // One direction may end before the other: closing both would answer late bytes with a reset.
-    while ended != [true; 2] {
-        for (direction, (mut from, mut to)) in [(caller, callee), (callee, caller)].into_iter().enumerate() {
-            if ended[direction] {
-                continue;
-            }
-            match from.read(&mut bytes) {
-                Ok(0) if cut.is_some_and(|(after, _)| after == AT_ITS_END) => return Some(()),
-                Ok(0) => {
-                    ended[direction] = true;
-                    to.shutdown(Shutdown::Write).ok()?;
-                }
-                Ok(n) => {
-                    let of_agent = std::ptr::eq(from, callee);
-                    message += if of_agent { 0 } else { n };
-                    if cut.is_some_and(|(after, in_answer)| message >= after && in_answer == of_agent) {
-                        return Some(());
-                    }
-                    to.write_all(&bytes[..n]).ok()?;
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(_) => return None,
-            }
-        }
-    }
-    None
-}
-
-#[test]
-fn cut_control_connection_is_resumed() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    // A client that repeats its request has sent less than 600 bytes by then.
-    let (through, cuts) = cutting(&place, &[600, 600, 700, 3000, 800, 5000]);
-    for flags in ["--direction to", "--direction from --flows 3"] {
-        let ran = bench.run(&format!("{STREAM} --host {through} --key-file key {flags}")).exits(0);
-        check_cells(&ran, &through, ["source", "sink"], &bench);
-        let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
-        assert_eq!(raw.troubles(), Vec::<String>::new());
-        raw.check_sound();
-    }
-    assert!(cuts.load(Ordering::SeqCst) >= 4, "{cuts:?}");
-    until_no_end(&bench);
-    let reported = stopped(agent).complains(&["continues its session"]);
-    assert_eq!(reported.stderr.matches(" measures (").count(), 2, "{reported}");
-}
-
-#[test]
-fn client_lost_during_a_cut_frees_the_agent() {
-    let bench = Bench::new();
-    let (agent, place) = agent(&bench, "");
-    let (through, cuts) = cutting(&place, &[AT_ITS_END, AT_ITS_END]);
-    for host in [&through, &place] {
-        let ran = bench.run(&format!("{STREAM} --host {host} --key-file key")).exits(0);
-        check_cells(&ran, host, ["source", "sink"], &bench);
-    }
-    assert!(cuts.load(Ordering::SeqCst) >= 1, "{cuts:?}");
-    until_no_end(&bench);
-    stopped(agent).complains(&["continues its session"]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::bench::{BINARY, Bench, Ran, possible};
 use crate::raw::Raw;
 use crate::refusing_kernel::{self, Refused};
 
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/support/examples.rs"));
+
 /// One option: the default lists have 63.
 const SHORT: &str = "--profile drain --read-size 64K --write-size 64K --trial-time 50ms --blocks 2 --long-trials off --time 6s \
                      --seed 1 --engine blocking";
@@ -90,7 +92,7 @@ fn setting(row: &OptionRow, setter: Setter, transport: &Transport) -> (Refused, 
         "pipe_size" => return (Refused::with(libc::SYS_fcntl, 1, libc::F_SETPIPE_SZ as u64), row.name),
         _ => assert!(!matches!(row.form, ValueForm::Engine | ValueForm::Pipe), "{}: state its system call", row.factor),
     }
-    let congestion = matches!(row.factor, "congestion").then_some(row.example);
+    let congestion = matches!(row.factor, "congestion").then_some(example(row.factor));
     let (name, layer, number, _) =
         (row.variant)(setter, transport).unwrap_or((row.name, row.layer, row.number, row.form));
     let level = match layer {
@@ -120,7 +122,7 @@ fn words(workload: Workload, transport: &str, row: &OptionRow) -> String {
     format!(
         "{of_workload} --transport {transport} --placement unpinned --{flag} {usual},{} {with} --trial-time 10ms --blocks 2 \
          --analyses 1 --long-trials off --time 1s --seed 1",
-        row.example
+        example(row.factor)
     )
 }
 

@@ -5,6 +5,7 @@
 mod call;
 mod datagrams;
 mod engines;
+mod options;
 mod support;
 mod tls;
 mod trial;

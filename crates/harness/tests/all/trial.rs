@@ -8,11 +8,11 @@ use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
-use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, FactorKey, Level, Outcome, Spec, Transport};
+use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, FactorKey, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, Setup};
 
-fn setup(transport: &str) -> Setup {
+pub fn setup(transport: &str) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("read_size", (16 << 10).into()),
@@ -26,7 +26,7 @@ fn setup(transport: &str) -> Setup {
 }
 
 /// IPv6 and what some rings need may be missing on the machine that tests; everything else must work.
-fn check_measured(setup: &Setup) -> Option<TrialResult> {
+pub fn check_measured(setup: &Setup) -> Option<TrialResult> {
     // Each end's window is its own, and a busy machine may keep any of them from that.
     let measured = run_until(setup, |measured| {
         let ran = |end: &EndReport| end.bytes > 0 && end.cpu_ns > 0;
@@ -103,24 +103,6 @@ fn the_rate_of_flows_has_one_window() {
 }
 
 #[test]
-fn writes_without_copies_keep_their_bytes() {
-    for (engine, flows) in
-        [("blocking", 1), ("blocking", 2), ("epoll", 1), ("epoll", 3), ("epoll:edge", 1), ("epoll:edge", 3)]
-    {
-        // Compared byte for byte: memory that changes before the kernel returned it would be seen.
-        let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
-        setup.spec.set_level(FactorKey::engine, engine.into());
-        setup.spec.put(FactorKey::flows, flows);
-        setup.spec.set("zerocopy", Level::Switch(true));
-        let measured = check_measured(&setup).expect("every kernel has TCP");
-        let writer = measured.end(EndRole::Source).unwrap().engine.as_deref().expect("the writer counts its sends");
-        assert!(writer.zero_copy > 0 && writer.zero_copy_copied <= writer.zero_copy, "{writer:?}");
-        // Loopback copies what is received.
-        assert!(writer.zero_copy_copied > 0, "{writer:?}");
-    }
-}
-
-#[test]
 fn every_transport_conserves_bytes() {
     let of_bytes = |name: &str| !name.parse::<Transport>().unwrap().is_datagram();
     let is_here = |name: &str| bytegauge_traffic::transport::missing(&name.parse().unwrap()).is_none();
@@ -181,157 +163,6 @@ fn the_null_engine_moves_nothing_and_counts() {
     assert!(measured.end(EndRole::Source).is_none());
     let sink = measured.end(EndRole::Sink).unwrap();
     assert_eq!(sink.bytes, sink.calls * (16 << 10));
-}
-
-#[test]
-fn options_are_read_back_as_set() {
-    let mut tcp = setup("tcp");
-    tcp.spec.set("sndbuf", Level::Number(100_000));
-    tcp.spec.set("rcvbuf", Level::Number(50_000));
-    tcp.spec.set("nodelay", Level::Switch(true));
-    let measured = run(&tcp);
-    let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
-    // Linux doubles what is asked for (socket(7)).
-    assert_eq!(*source.flows[0].options.get("sndbuf"), Level::Number(200_000));
-    assert_eq!(*sink.flows[0].options.get("rcvbuf"), Level::Number(100_000));
-    assert_eq!(*source.flows[0].options.get("nodelay"), Level::Switch(true));
-    assert!(source.flows[0].options.get("congestion").name().is_some());
-    let tcp = source.flows[0].tcp.clone().unwrap();
-    assert!(tcp.busy_us.get().is_some() && tcp.bytes_sent.get().unwrap() > 0);
-    let mut pipe = setup("pipe");
-    pipe.spec.set("pipe_size", Level::Number(1 << 18));
-    assert_eq!(*run(&pipe).end(EndRole::Sink).unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
-}
-
-#[test]
-fn every_option_of_a_stream_is_read_back() {
-    use bytegauge_model::option;
-    for transport in ["tcp", "tcp6", "unix", "pipe", "udp", "udp6", "unix-dgram"] {
-        let joint: Transport = transport.parse().unwrap();
-        let of_streams = |row: &&option::OptionRow| {
-            let setters = (row.sites)(&Spec::default()).0;
-            (row.fits)(&joint) && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
-        };
-        for row in option::OPTIONS.iter().filter(of_streams) {
-            let asked = row.kind.parse(row.example).unwrap();
-            let mut setup = setup(transport);
-            if joint.is_datagram() {
-                setup.spec.put(FactorKey::engine, Engine::Plain);
-                setup.spec.put(FactorKey::write_size, 1000);
-            }
-            if row.form == option::ValueForm::Engine {
-                let engine = match row.factor {
-                    "min_wait" => "uring:plain",
-                    "zerocopy_receive" => "blocking",
-                    _ => "epoll",
-                };
-                setup.spec.set_level(FactorKey::engine, engine.into());
-            }
-            setup.spec.set(row.factor, asked.clone());
-            let measured = run(&setup);
-            if let Outcome::Skipped(reason) = &measured.outcome {
-                let refused = [
-                    "CAP_NET_ADMIN",
-                    "lacks the option",
-                    "no IPv6",
-                    "CONFIG_NET_RX_BUSY_POLL",
-                    "Linux 6.12",
-                    "io_uring",
-                ]
-                .iter()
-                .any(|why| reason.contains(why));
-                assert!(refused, "{}: {reason}", row.name);
-                continue;
-            }
-            assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
-            let is_source = (row.sites)(&Spec::default()).0.contains(&option::Setter::Source);
-            let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
-            let found = end.flows[0].options.get(row.factor);
-            let is_readable = (row.readable)(&joint);
-            let is_as_asked = *found == row.expected(&asked) || row.changes || !is_readable;
-            assert!(is_as_asked, "{}: {found} over {transport}", row.factor);
-            assert_eq!(*found != Level::Absent, is_readable, "{} over {transport}", row.factor);
-        }
-    }
-}
-
-#[test]
-fn a_reader_that_maps_keeps_every_byte() {
-    for flows in [1, 2] {
-        let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
-        setup.spec.put(FactorKey::engine, Engine::Blocking);
-        setup.spec.put(FactorKey::flows, flows);
-        setup.spec.set("zerocopy_receive", Level::Switch(true));
-        let measured = check_measured(&setup).expect("every kernel has TCP");
-        let sink = measured.end(EndRole::Sink).unwrap();
-        let reader = sink.engine.as_deref().expect("the reader counts its calls");
-        assert!(reader.mapping_calls > 0 && reader.mapped_bytes <= sink.total_bytes, "{reader:?}");
-        setup.spec.set("inq", Level::Switch(true));
-        let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("two ways to receive") };
-        assert!(reason.contains("leave out --inq or --zerocopy-receive"), "{reason}");
-    }
-}
-
-#[test]
-fn a_reader_gets_the_count_of_queued_bytes() {
-    for transport in ["tcp", "unix"] {
-        let mut setup = setup(transport);
-        setup.spec.put(FactorKey::engine, Engine::Blocking);
-        setup.spec.put(FactorKey::read_size, 1024);
-        setup.spec.set("inq", Level::Switch(true));
-        let measured = run(&setup);
-        if let Outcome::Skipped(reason) = &measured.outcome {
-            // Unix sockets have it since Linux 6.17.
-            assert!(transport == "unix" && reason.contains("lacks the option"), "{reason}");
-            continue;
-        }
-        let engine = measured.end(EndRole::Sink).unwrap().engine.clone().unwrap();
-        assert!(engine.queued_counts > 0, "{transport}: {engine:?}");
-    }
-}
-
-#[test]
-fn writers_of_files_send_every_byte() {
-    for transport in ["tcp", "tcp6", "unix", "pipe"] {
-        for (place, engine) in [("file", "blocking"), ("file", "epoll"), ("sendfile", "blocking")] {
-            for (flows, verify) in [(1, false), (3, true)] {
-                let mut setup = Setup { verify, ..setup(transport) };
-                setup.spec.set("send_from", place.into());
-                // Messages that go across the end of the file.
-                setup.spec.set_level(FactorKey::engine, engine.into());
-                setup.spec.put(FactorKey::write_size, 100_000);
-                setup.spec.put(FactorKey::flows, flows);
-                let Some(measured) = check_measured(&setup) else { continue };
-                let writer = measured.end(EndRole::Source).unwrap().engine.as_deref();
-                assert!(place != "sendfile" || writer.is_some_and(|writer| writer.system_calls > 0), "{writer:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn unfit_writers_of_files_are_skipped() {
-    for (with, level, engine, expected) in [
-        ("nodelay", "auto", "epoll", "use --engine blocking, or --send-from file"),
-        ("zerocopy", "on", "blocking", "leave out --zerocopy or --send-from"),
-        ("tls", "rustls", "blocking", "use --send-from file, or sendfile with --tls kernel"),
-    ] {
-        let mut setup = setup("tcp");
-        for (name, level) in [("send_from", "sendfile"), (with, level)] {
-            setup.spec.set(name, bytegauge_model::factor::find(name).unwrap().kind.parse(level).unwrap());
-        }
-        setup.spec.set_level(FactorKey::engine, engine.into());
-        let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("{with}") };
-        assert!(reason.contains(expected), "{reason}");
-    }
-}
-
-#[test]
-fn an_unknown_option_is_a_skip() {
-    let mut tcp = setup("tcp");
-    tcp.spec.set("congestion", Level::Name("carrier-pigeon".into()));
-    let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
-    assert!(reason.contains("carrier-pigeon"), "{reason}");
 }
 
 #[test]

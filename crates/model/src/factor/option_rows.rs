@@ -60,7 +60,6 @@ macro_rules! with_option_rows {
         nodelay: bool = Factor {
             summary: "TCP_NODELAY: on, off or auto",
             details: "at the writer of a stream, at both ends of calls",
-            example: "off",
             option: Some(OptionRow { switching: Switching::Ends, sites: nodelay_sites, always: true, ..tcp_option("TCP_NODELAY", 1) }),
             ..OPTION
         },
@@ -77,8 +76,6 @@ macro_rules! with_option_rows {
             heading: "cc",
             summary: "TCP congestion control: cubic, bbr, …, or auto",
             details: "at the writer",
-            // Built into every kernel and allowed for every user.
-            example: "reno",
             option: Some(OptionRow {
                 switching: Switching::Lasts,
                 form: ValueForm::Text,
@@ -94,7 +91,6 @@ macro_rules! with_option_rows {
             defaults: call("auto"),
             summary: "SO_LINGER in seconds, or auto (off)",
             details: "of accepted connections; 0 closes with a reset",
-            example: "1",
             option: Some(OptionRow {
                 switching: BLOCKS,
                 form: ValueForm::Linger,
@@ -110,7 +106,6 @@ macro_rules! with_option_rows {
             defaults: call("off"),
             summary: "SO_REUSEPORT: a listening socket per server thread",
             details: "over UDP, a socket for each thread",
-            example: "on",
             fits: PORTS,
             option: Some(OptionRow {
                 switching: AT_THE_START,
@@ -124,7 +119,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "SO_BUSY_POLL: polling time, such as 50us, or auto (off)",
             details: "the reader polls the device for this time before it sleeps; loopback has none to poll",
-            example: "50us",
             fits: PORTS,
             option: Some(OptionRow {
                 switching: Switching::Ends,
@@ -141,7 +135,6 @@ macro_rules! with_option_rows {
         quickack: bool = Factor {
             summary: "TCP_QUICKACK: on, off or auto",
             details: "at the reader, set once; TCP may change the mode later",
-            example: "off",
             option: Some(OptionRow {
                 switching: Switching::Never("the kernel changes it by itself within a moment"),
                 sites: |_| (READERS, When::Accepted),
@@ -157,7 +150,6 @@ macro_rules! with_option_rows {
             defaults: call("off"),
             summary: "Set TCP_QUICKACK again after each receive",
             details: "at both ends of calls; the kernel leaves the mode by itself (tcp(7))",
-            example: "on",
             needs: Some(Needs { with: &[FactorKey::quickack, FactorKey::server_engine], when: |spec| spec.quickack().is_some() && serves_by_system_calls(spec), text: "--quickack on or off, and --server-engine blocking or epoll" }),
             ..OPTION
         },
@@ -184,7 +176,6 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             summary: "TCP_CORK: on, off or auto",
             details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
-            example: "off",
             option: Some(OptionRow { switching: BLOCKS, sites: |_| (&[Setter::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
             ..OPTION
         },
@@ -194,7 +185,6 @@ macro_rules! with_option_rows {
             heading: "pacing",
             summary: "SO_MAX_PACING_RATE: most bytes per second, or auto",
             details: "at the writer, of each connection; the kernel spreads segments over time",
-            example: "1Gbit",
             option: Some(OptionRow { switching: Switching::Never("the kernel keeps pacing a connection after it is set back"), form: ValueForm::Long, ..socket_option("SO_MAX_PACING_RATE", 47) }),
             ..OPTION
         },
@@ -203,7 +193,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "TCP_RTO_MIN_US: shortest time before a repeat, or auto",
             details: "at the writer; Linux 6.17 and later, which take 8ms to 200ms",
-            example: "40ms",
             option: Some(OptionRow {
                 switching: Switching::Ends,
                 suffix: "us",
@@ -219,7 +208,6 @@ macro_rules! with_option_rows {
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
             summary: "TCP_RTO_MAX_MS: longest time before a repeat, or auto",
             details: "at the writer; Linux 6.15 and later, which take 1s to 120s",
-            example: "5s",
             option: Some(OptionRow {
                 switching: Switching::Ends,
                 suffix: "ms",
@@ -235,7 +223,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "TCP_DELACK_MAX_US: longest delay of an ACK, or auto",
             details: "at the reader; Linux 6.17 and later, which take 40ms to 200ms",
-            example: "40ms",
             option: Some(OptionRow {
                 switching: Switching::Ends,
                 suffix: "us",
@@ -251,7 +238,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "TCP_TX_DELAY: delay of each packet sent, or auto (none)",
             details: "at the writer; only the fq packet scheduler delays",
-            example: "1ms",
             option: Some(OptionRow {
                 switching: Switching::Never("the kernel keeps pacing a connection after it is set back"),
                 suffix: "us",
@@ -266,7 +252,6 @@ macro_rules! with_option_rows {
         txrehash: bool = Factor {
             summary: "SO_TXREHASH: other path after a timeout: on, off, auto",
             details: "at the writer; Linux 6.0 and later",
-            example: "off",
             option: Some(OptionRow {
                 switching: Switching::Ends,
                 no_effect: |spec| over_loopback(spec, "loopback is the only path"),
@@ -279,7 +264,6 @@ macro_rules! with_option_rows {
             kind: LevelKind::Count { min: 0, max: 255, auto: true },
             summary: "IP_TOS: class of the packets sent, or auto",
             details: "at the writer; 4 × DSCP, such as 184 of EF; IPV6_TCLASS over IPv6",
-            example: "184",
             fits: PORTS,
             option: Some(OptionRow {
                 switching: Switching::Never("it replaces SO_PRIORITY too, which could not be set back"),
@@ -295,7 +279,6 @@ macro_rules! with_option_rows {
         prefer_busy_poll: bool = Factor {
             summary: "SO_PREFER_BUSY_POLL: on, off or auto",
             details: "at the reader, with --busy-poll: the device's interrupts stay off while it is polled",
-            example: "off",
             fits: PORTS,
             option: Some(OptionRow {
                 switching: Switching::Ends,
@@ -310,7 +293,6 @@ macro_rules! with_option_rows {
             kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
             summary: "SO_BUSY_POLL_BUDGET: packets of one poll, or auto (8)",
             details: "at the reader, with --busy-poll; the kernel does not report it",
-            example: "4",
             fits: PORTS,
             option: Some(OptionRow {
                 switching: Switching::Ends,
@@ -327,7 +309,6 @@ macro_rules! with_option_rows {
             defaults: call("auto"),
             summary: "TCP_DEFER_ACCEPT in seconds, or auto (off)",
             details: "at the server: a connection can be accepted once it has sent data, or after this time",
-            example: "1",
             option: Some(OptionRow {
                 switching: AT_THE_START,
                 suffix: "s",
@@ -345,7 +326,6 @@ macro_rules! with_option_rows {
             defaults: call("auto"),
             summary: "TCP_FASTOPEN: most waiting connections, or auto (off)",
             details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
-            example: "256",
             option: Some(OptionRow {
                 switching: AT_THE_START,
                 variant: |setter, _| (setter == Setter::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
@@ -362,7 +342,6 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
             details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
-            example: "on",
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| matches!(spec.engine(), Some(Engine::Blocking | Engine::Epoll(_))), text: "--engine blocking or epoll (for io_uring there is --engine uring:zc)" }),
             option: Some(OptionRow { switching: IN_ITS_CALLS, sites: |_| (&[Setter::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
             ..OPTION
@@ -372,7 +351,6 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             summary: "TCP_ZEROCOPY_RECEIVE: on, off or auto (off)",
             details: "at the reader, with --engine blocking; the report has the share of bytes that the kernel mapped",
-            example: "on",
             fits: |transport| matches!(transport, Transport::Tcp | Transport::Tcp6),
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
             option: Some(OptionRow {
@@ -390,7 +368,6 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             summary: "TCP_INQ: report queued bytes: on, off or auto (off)",
             details: "at the reader, with --engine blocking: recvmsg(2) brings the count; SO_INQ over Unix sockets, Linux 6.17 and later",
-            example: "on",
             // Unix sockets of packets have no such option.
             fits: |transport| transport.is_tcp() || *transport == Transport::Unix,
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
@@ -409,7 +386,6 @@ macro_rules! with_option_rows {
             defaults: call("auto"),
             summary: "SO_INCOMING_CPU: socket of the packet's CPU, or auto (off)",
             details: "at the server, with --reuseport: each listening socket has the CPU of its thread",
-            example: "on",
             fits: PORTS,
             needs: Some(Needs { with: &[FactorKey::reuseport], when: |spec| spec.reuseport() == Some(true), text: "--reuseport on" }),
             option: Some(OptionRow {
@@ -426,7 +402,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "EPIOCSPARAMS: polling time of epoll, or auto (off)",
             details: "epoll_wait(2) of the reader or the server polls the device for this time; Linux 6.9 and later",
-            example: "50us",
             needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Epoll(_))), text: "--engine epoll (in call: --server-engine epoll)" }),
             option: Some(OptionRow {
                 switching: IN_ITS_CALLS,
@@ -446,7 +421,6 @@ macro_rules! with_option_rows {
             kind: SHORT_TIME,
             summary: "min_wait_usec of io_uring: batching time, or auto (off)",
             details: "the reader or the server waits this long for a completion of each connection; Linux 6.12 and later",
-            example: "20us",
             fits: CONNECTIONS,
             needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Uring(_))), text: "--engine uring:plain (in call: --server-engine uring:plain)" }),
             option: Some(OptionRow {

@@ -127,8 +127,6 @@ pub struct Factor {
     pub needs: Option<Needs>,
     /// The option of the kernel that it sets.
     pub option: Option<OptionRow>,
-    /// A level for tests, which every kernel accepts from any user who may set the option.
-    pub example: &'static str,
 }
 
 impl Factor {
@@ -304,7 +302,6 @@ pub(crate) const TEST: Factor = Factor {
     within_test: false,
     needs: None,
     option: None,
-    example: "",
 };
 pub(crate) const LOAD: Factor = Factor { section: HelpSection::Load, ..TEST };
 pub(crate) const WORK: Factor = Factor { section: HelpSection::Work, within_test: true, ..TEST };
@@ -322,21 +319,14 @@ pub(crate) const RELAYS: Factor = Factor {
     ..TEST
 };
 pub(crate) const RING: Factor = Factor { section: HelpSection::Ring, role: Role::Choice, fits: NO_PATH, ..TEST };
-pub(crate) const OPTION: Factor = Factor {
-    section: HelpSection::Options,
-    role: Role::Choice,
-    defaults: both("auto"),
-    fits: TCP,
-    example: "64K",
-    ..TEST
-};
+pub(crate) const OPTION: Factor =
+    Factor { section: HelpSection::Options, role: Role::Choice, defaults: both("auto"), fits: TCP, ..TEST };
 
 /// The fields that most options of the kernel share.
 pub(crate) const KERNEL: OptionRow = OptionRow {
     factor: "",
     kind: LevelKind::Value,
     fits: TCP,
-    example: "",
     name: "",
     layer: OptionLayer::Socket,
     number: 0,

@@ -67,9 +67,9 @@ pub const OPTIONS: &[OptionRow] = &{
     let (mut at, mut count) = (0, 0);
     let mut all = [KERNEL; options_in(FACTORS)];
     while at < FACTORS.len() {
-        let Factor { name, kind, fits, example, option, .. } = FACTORS[at];
+        let Factor { name, kind, fits, option, .. } = FACTORS[at];
         if let Some(row) = option {
-            all[count] = OptionRow { factor: name, kind, fits, example, ..row };
+            all[count] = OptionRow { factor: name, kind, fits, ..row };
             count += 1;
         }
         at += 1;

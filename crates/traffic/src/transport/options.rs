@@ -260,6 +260,8 @@ fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
 mod tests {
     use super::*;
 
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/support/examples.rs"));
+
     fn set(given: &[(&str, Level)], setter: Setter, moment: Moment, transport: &str) -> String {
         let requested = given.iter().cloned().collect();
         let options = wanted(&requested, (setter, moment), &transport.parse().unwrap());
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn kernel_receives_the_printed_number() {
         for row in OPTIONS {
-            let level = row.kind.parse(row.example).unwrap();
+            let level = row.kind.parse(example(row.factor)).unwrap();
             let value = asked(row, &Spec::from([(row.factor, level.clone())])).unwrap();
             if let Level::Number(printed) = row.in_kernel_units(level) {
                 assert_eq!(value, Value::Number(printed), "{}", row.name);

@@ -6,6 +6,8 @@ use bytegauge_model::{EndReport, Engine, FactorKey, Level, MessageWrites};
 use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{Reply, Setup};
 
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/support/examples.rs"));
+
 /// A trial without errors: nothing is lost between the two ends, and everything is counted once. With a longer window if a
 /// busy machine completed no call in this one.
 fn check_conserved(setup: &Setup) -> Option<Ended> {
@@ -248,7 +250,7 @@ fn every_option_of_a_call_is_read_back() {
         let of_calls =
             |row: &&OptionRow| (row.fits)(&joint) && (sets(row, Setter::Client) || sets(row, Setter::Server));
         for row in OPTIONS.iter().filter(of_calls) {
-            let asked = row.kind.parse(row.example).unwrap();
+            let asked = row.kind.parse(example(row.factor)).unwrap();
             let engine = match row.factor {
                 "min_wait" => "uring:plain",
                 _ if joint.is_datagram() => "plain",
