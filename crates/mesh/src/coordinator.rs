@@ -283,14 +283,11 @@ impl Coordinator {
 
     /// Time has passed: ends what has taken too long.
     pub fn tick(&mut self, now_ns: u64) {
-        let late: Vec<SlotId> = self
-            .running
-            .iter()
-            .filter(|(_, slot)| self.slot_expiry_ns(slot).is_some_and(|when_ns| now_ns >= when_ns))
-            .map(|(id, _)| *id)
-            .collect();
+        let limit_ns = self.limits.slot_ns;
+        let is_late = |slot: &RunningSlot| !slot.is_cancelled && now_ns >= slot.since_ns.saturating_add(limit_ns);
+        let late: Vec<SlotId> = self.running.iter().filter(|(_, slot)| is_late(slot)).map(|(id, _)| *id).collect();
         for slot in late {
-            let limit_s = self.limits.slot_ns as f64 / 1e9;
+            let limit_s = limit_ns as f64 / 1e9;
             self.cancel(slot, &Outcome::Failed(format!("not finished within {limit_s:.0} s")), now_ns);
         }
         for rank in 0..self.schedule.ranks() {
@@ -301,11 +298,6 @@ impl Coordinator {
             }
         }
         self.start_ready(now_ns);
-    }
-
-    /// When a running slot is cancelled, unless it was already.
-    fn slot_expiry_ns(&self, slot: &RunningSlot) -> Option<u64> {
-        (!slot.is_cancelled).then(|| slot.since_ns.saturating_add(self.limits.slot_ns))
     }
 
     /// When a rank counts as lost if nothing comes from it, and why.
