@@ -117,6 +117,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let key = if matches.get_flag("dry-run") { None } else { agent_sessions::key(&plan, matches)? };
     check_output(matches)?;
     stored::check_group(matches, "the plan", plan.groups.iter().map(|group| &group.id))?;
+    plan.objective = stored::settings(matches)?.objective.or(plan.objective);
     stored::check_objective(matches, "the plan", plan.groups.iter().map(|group| &group.factors))?;
     let flames = flames(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {

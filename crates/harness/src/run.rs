@@ -325,7 +325,7 @@ impl<'a> Run<'a> {
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
                 let factors = self.plan.cells.iter().find(|cell| cell.id == trial.cell).map(|cell| &cell.factors);
-                let cost = factors.and_then(|factors| cost_ns(trial, factors.cost(), factors));
+                let cost = factors.and_then(|factors| cost_ns(trial, factors.cost(self.plan.objective), factors));
                 self.done.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
             Stage::Calibrate => self.done.last_series = series(trial),

@@ -53,7 +53,7 @@ pub struct WorkloadRow {
 }
 
 /// What the options of a test are compared by: the less, the better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
     /// Time for the same work.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Spec, Versus, Workload};
+use bytegauge_model::{Cell, CellId, Cost, Ends, Group, GroupId, Outcome, ProgramTask, Spec, Versus, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::design::{Design, FINALISTS_MIN, Finalists};
@@ -74,6 +74,9 @@ pub struct Plan {
     pub asked: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
+    /// What its user wants to compare; `None` for what suits each test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Cost>,
     /// "Within x of the best", as a share.
     pub margin: f64,
     /// Time until the first analysis, nanoseconds.

@@ -111,6 +111,7 @@ fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
         saved: None,
         asked: Vec::new(),
         seed,
+        objective: None,
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(usual_ns),
         blocks: spec.blocks,

@@ -50,6 +50,19 @@ fn both_levels_of_nagle_have_a_figure() {
     bench.run("report 1").exits(0).prints(&["calls/s", "\n  on ", "\n  off "]);
 }
 
+/// A session keeps what its user wants to compare: its later reports have the same result.
+#[test]
+fn an_objective_is_kept() {
+    let bench = Bench::new();
+    let words = "call --transport unix --flows 2 --server-engine blocking,epoll --profile echo --trial-time 50ms --blocks 2 \
+                 --long-trials off --time 5s --quiet --objective p99 --format json";
+    let compares = |words: &str| bench.run(words).exits(0).json()["tests"][0]["compares"].clone();
+    assert_eq!(compares(words), "p99");
+    assert_eq!(compares("report 1 --format json"), "p99");
+    assert_eq!(compares("report 1 --objective time --format json"), "time");
+    bench.run("report 1 --objective gap-p99").exits(2).complains(&["session 1 has no replies in parts"]);
+}
+
 #[test]
 fn busy_polling_over_loopback_is_a_caveat() {
     let bench = Bench::new();

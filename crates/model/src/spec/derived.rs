@@ -59,14 +59,15 @@ impl Spec {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0) || self.burst().is_some()
     }
 
-    /// What options are compared by. Where a load is offered, all reach the same rate; the pauses between the parts of a reply
-    /// set the time of a call, so that options differ in what they add to a pause.
-    pub fn cost(&self) -> Cost {
-        match self.response_gap() {
+    /// What options are compared by: what the user `asked` for, if there is such a cost. Else by CPU time where a load is offered,
+    /// which all of them reach, and by the gaps of replies in parts: their pauses set the time of a call.
+    pub fn cost(&self, asked: Option<Cost>) -> Cost {
+        let usual = match self.response_gap() {
             Some(ns) if ns > 0 => Cost::GapP99,
             _ if self.offers_load() => Cost::Cpu,
             _ => Cost::Time,
-        }
+        };
+        asked.filter(|cost| self.has_cost(*cost)).unwrap_or(usual)
     }
 
     /// Whether options can be compared by a cost.

@@ -4,25 +4,22 @@
 use bytegauge_bottleneck::OFFERED_SHARE;
 
 use crate::view::bottleneck_inputs::offered_rate;
-use crate::view::harm::{beyond, least};
 use crate::view::numbers::{CellView, HarmKind};
-
-pub use crate::view::harm::Least;
 
 /// Shares of failures or cut datagrams below this one are not reported where all options have them.
 const NOTICED: f64 = 0.01;
 
-/// The harm of an option, where `least` is the least harm that any option of the test has.
-pub fn of(cell: &CellView, least: &Least) -> Vec<HarmKind> {
+/// The harm of an option.
+pub fn of(cell: &CellView) -> Vec<HarmKind> {
     let failed = cell.call.as_ref().and_then(|call| call.failed_share).unwrap_or(0.0);
     let found = [
-        (cell.stalled.is_some(), HarmKind::Stalled),
+        (cell.stalls, HarmKind::Stalled),
         (cell.behind.is_some(), HarmKind::MissedLoad),
         (failed >= NOTICED, HarmKind::FailedCalls),
         (truncated_share(cell) >= NOTICED, HarmKind::CutDatagrams),
     ];
     let mut all: Vec<HarmKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
-    all.extend(beyond(&cell.harm, least));
+    all.extend(&cell.harmful);
     all.sort_unstable();
     all.dedup();
     all
@@ -42,9 +39,4 @@ pub fn is_avoided(harm: &[HarmKind]) -> bool {
 /// The share of the datagrams that came which were cut off by the buffer of the reader.
 pub fn truncated_share(cell: &CellView) -> f64 {
     cell.datagrams.as_ref().map_or(0.0, |seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
-}
-
-/// The least harm that any measured option has.
-pub fn least_of(cells: &[&CellView]) -> Least {
-    least(&cells.iter().filter(|cell| cell.trials > 0).map(|cell| &cell.harm).collect::<Vec<_>>())
 }

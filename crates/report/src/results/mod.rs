@@ -262,10 +262,9 @@ pub fn tests(
 
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    let least = harm::least_of(&cells);
     let compares = Cost::of_name(group.cost);
     let intervals = has_intervals(view, group);
-    let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
+    let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
     settle_dropped(&mut options, intervals, compares);
     let used = used(view, group, &options);
     if let Some(at) = used {
@@ -409,8 +408,8 @@ pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
     (all.max(median) > all.min(median) * (1.0 + margin)).then_some(all)
 }
 
-fn option(view: &View, group: &GroupView, cell: &CellView, least: &harm::Least) -> OptionResult {
-    let harm = if cell.trials > 0 { harm::of(cell, least) } else { Vec::new() };
+fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {
+    let harm = if cell.trials > 0 { harm::of(cell) } else { Vec::new() };
     let again = group.twin.as_ref().and_then(|twin| twin.exchanged_bound).filter(|_| exchange_fails(group, cell));
     let is_confirmed = cell.stage == Some(Stage::Confirm) && has_intervals(view, group);
     let upper = cell.above_best_upper.filter(|_| is_confirmed).map(|upper| upper.max(again.unwrap_or(0.0)).max(0.0));

@@ -24,8 +24,8 @@ use super::harm::harm;
 use super::levels::moves_nothing;
 use super::numbers::difference::share;
 use super::numbers::{
-    CallView, CellOutcome, CellView, Counters, CpuView, Estimate, LimitDoubt, LimitView, ModeView, RelayProgramView,
-    RingView, StalledView,
+    CallView, CellOutcome, CellView, Counters, CpuView, Estimate, HarmKind, LimitDoubt, LimitView, ModeView,
+    RelayProgramView, RingView, StalledView,
 };
 use crate::{SessionData, phrase};
 
@@ -47,6 +47,7 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
     let mut behind: HashMap<usize, f64> = HashMap::new();
+    let mut harmful: HashMap<usize, Vec<HarmKind>> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
@@ -55,6 +56,7 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
         let cheapest = group.candidates.iter().zip(cheapest_siblings(&rated));
         cheapest_nops.extend(cheapest.filter_map(|(&at, ns)| Some((at, ns?))));
         let choices = group.cells.iter().enumerate();
+        harmful.extend(group.harm.iter().map(|(at, kinds)| (*at, kinds.clone())));
         behind.extend(choices.filter_map(|(choice, at)| Some((*at, group.behind(choice)?))));
         // A single option is compared with no other: a bound of 0 would read as the best.
         let compared = Some(&group.verdict).filter(|_| group.cells.len() > 1);
@@ -72,7 +74,8 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
             Siblings { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
         let behind = behind.get(&at).copied();
         let view = view(cell, row, rate, &siblings, context);
-        CellView { above_best_lower, above_best_upper, behind, ..view }
+        let harmful = harmful.remove(&at).unwrap_or_default();
+        CellView { above_best_lower, above_best_upper, behind, harmful, ..view }
     })
     .collect()
 }
@@ -137,6 +140,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         failed_trials: settled.failed.len(),
         behind: None,
         harm: harm(settled),
+        harmful: Vec::new(),
+        stalls: settled.stalls(),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes: if settled.is_confirmed() { modes_of(&rates, drift.is_some()) } else { Vec::new() },
         drift,

@@ -10,16 +10,17 @@ use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, Cost, Counted, GroupId, Role, Spec, Trial};
 use bytegauge_stats::decision_rule::{OptionRecommendation, recommend};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::GroupRow;
 
 use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::Settled;
 use super::estimate::total_rate;
-use super::harm::{beyond, harm, least};
+use super::harm::lasting;
 use super::input::CompareInput;
 use super::levels::{is_default, moves_nothing, varied};
-use super::numbers::HarmView;
+use super::numbers::HarmKind;
 use super::numbers::difference::share;
 use super::recommendation::GroupProgress;
 use crate::SessionData;
@@ -40,6 +41,8 @@ pub struct GroupAnalysis<'a> {
     pub cost: Cost,
     /// The share of that load that each option answered in all of its trials together; `None` where none is offered.
     pub answered: Vec<Option<f64>>,
+    /// The lasting harm of its measured candidates, by their indices among the settled cells.
+    pub harm: Vec<(usize, Vec<HarmKind>)>,
     /// The confirmation blocks as `stats` takes them.
     pub input: GroupInput,
     /// The costs of the long trials: a row per block, a column per option.
@@ -122,14 +125,15 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
     let factors = &row.group.factors;
-    let cost = scene.objective.filter(|cost| factors.has_cost(*cost)).unwrap_or_else(|| factors.cost());
+    let cost = factors.cost(scene.objective);
     let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
     let mut input = input(&cells, twin, |trial| cost_ns(trial, cost, factors), scene);
-    let harms: Vec<HarmView> = cells.iter().map(|&at| harm(&settled[at])).collect();
-    let least = least(&harms.iter().collect::<Vec<_>>());
-    for (choice, own) in harms.iter().enumerate() {
-        let harmed = !beyond(own, &least).is_empty();
+    let measured: Vec<usize> = candidates.iter().copied().filter(|&at| !settled[at].trials.is_empty()).collect();
+    let lasting = lasting(&measured.iter().map(|&at| &settled[at]).collect::<Vec<_>>());
+    let harm: Vec<(usize, Vec<HarmKind>)> = measured.into_iter().zip(lasting).collect();
+    for (choice, at) in cells.iter().enumerate() {
+        let harmed = harm.iter().any(|(of, kinds)| of == at && !kinds.is_empty());
         let is_behind = behind(&answered, choice).is_some();
         // The cost of an option that harms its users, or leaves a load to others, is no result.
         input.cells[choice].unfit |= harmed || is_behind;
@@ -158,6 +162,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         twin,
         cost,
         answered,
+        harm,
         audit,
         input,
         verdict,
@@ -190,9 +195,11 @@ fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &Compa
     Some(verdict).filter(|verdict| !verdict.twin_alarm())
 }
 
-/// The share of an offered load that all trials of a cell together answered.
+/// The share of an offered load that all trials of a cell together answered, or their median, whichever is more: a pause of the machine
+/// in a few trials shows nothing of an option.
 fn answered(settled: &Settled) -> Option<f64> {
-    Some(total_rate(settled)? / offered_rate(&settled.cell.factors)?)
+    let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
+    Some(total_rate(settled)?.max(median(&rates)?) / offered_rate(&settled.cell.factors)?)
 }
 
 fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {
@@ -277,9 +284,9 @@ fn cell_input(order: usize, settled: &Settled, choices: &[String], varied: &[Str
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
-        cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
+        cpu_per_unit: median(&cpu),
         order,
         is_default: is_default(&settled.cell.factors, choices),
-        unfit: settled.stalled > 0,
+        unfit: settled.stalls(),
     }
 }

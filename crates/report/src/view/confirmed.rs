@@ -85,8 +85,9 @@ impl ConfirmedRate {
         let each = confirmed.filter_map(|cell| {
             let rate = throughput(cell, input.method.level).median;
             let factors = &cell.cell.factors;
-            let of_trials = || cell.trials.iter().filter_map(|trial| cost_ns(trial, factors.cost(), factors));
-            let cost = match factors.cost() {
+            let of_trials =
+                || cell.trials.iter().filter_map(|trial| cost_ns(trial, factors.cost(input.objective), factors));
+            let cost = match factors.cost(input.objective) {
                 Cost::Time => rate.map(|rate| 1.0 / rate),
                 _ => median(&of_trials().collect::<Vec<_>>()),
             };

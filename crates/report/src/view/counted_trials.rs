@@ -52,6 +52,7 @@ impl<'a> Blocks<'a> {
 }
 
 /// A cell with the trials that count for it.
+#[derive(Clone)]
 pub struct Settled<'a> {
     /// The cell.
     pub cell: &'a Cell,
@@ -91,7 +92,28 @@ fn named(outcome: &Outcome) -> CellOutcome {
     }
 }
 
+/// A trial in which nothing moved shows nothing of an option, if it is the only one.
+const STALLS_MIN: usize = 2;
+
+/// From this share of an option's trials on, stalls are its own.
+const STALLED_MIN: f64 = 0.05;
+
 impl<'a> Settled<'a> {
+    /// The same with one of `parts` parts of the trials of its estimate, in the order of measurement; all of them where there are
+    /// too few to have parts.
+    pub fn part(&self, part: usize, parts: usize) -> Settled<'a> {
+        let mut own = self.clone();
+        if own.trials.len() >= parts {
+            own.trials = own.trials[own.trials.len() * part / parts..own.trials.len() * (part + 1) / parts].to_vec();
+        }
+        own
+    }
+
+    /// Whether trials in which nothing moved are a property of it.
+    pub fn stalls(&self) -> bool {
+        self.stalled >= STALLS_MIN && self.stalled as f64 >= self.tried as f64 * STALLED_MIN
+    }
+
     fn empty(cell: &'a Cell) -> Settled<'a> {
         Settled {
             cell,

@@ -35,7 +35,7 @@ const RULES: &[HarmRule] = &[
 const STARVED_TIMES: u64 = 6;
 
 /// The least harm of each kind in a test.
-pub type Least = [f64; RULES_LEN];
+type Least = [f64; RULES_LEN];
 
 const RULES_LEN: usize = RULES.len();
 
@@ -98,8 +98,27 @@ fn starved(levels: &Spec, trials: &[(u64, ObservedCalls)]) -> Option<f64> {
     Some(trials.iter().map(share).sum::<f64>() / trials.len() as f64)
 }
 
+/// The number of parts of the trials that must all show a kind of harm.
+const PARTS: usize = 3;
+
+/// The kinds of harm of each option of a test in which it exceeds another one: in all trials, and in each third of them. What happens
+/// in one moment of a busy machine is no property of an option.
+pub fn lasting(options: &[&Settled]) -> Vec<Vec<HarmKind>> {
+    let found = |part: Option<usize>| {
+        let of = |settled: &&Settled| harm(&part.map_or_else(|| (*settled).clone(), |part| settled.part(part, PARTS)));
+        let harms: Vec<HarmView> = options.iter().map(of).collect();
+        let least = least(&harms.iter().collect::<Vec<_>>());
+        harms.iter().map(|own| beyond(own, &least)).collect::<Vec<_>>()
+    };
+    let mut kinds = found(None);
+    for seen in (0..PARTS).map(|part| found(Some(part))) {
+        kinds.iter_mut().zip(seen).for_each(|(kinds, seen)| kinds.retain(|kind| seen.contains(kind)));
+    }
+    kinds
+}
+
 /// The least harm of each kind that any option of a test has. An option for which something was not counted has none of it.
-pub fn least(all: &[&HarmView]) -> Least {
+fn least(all: &[&HarmView]) -> Least {
     let of = |rule: &HarmRule| all.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0);
     std::array::from_fn(|at| of(&RULES[at]))
 }
@@ -110,7 +129,7 @@ pub fn share(harm: &HarmView, kind: HarmKind) -> Option<f64> {
 }
 
 /// The kinds of harm of which an option has noticeably more than another one.
-pub fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
+fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
     let exceeds =
         |(rule, least): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
     RULES.iter().zip(least).filter(exceeds).map(|(rule, _)| rule.kind).collect()

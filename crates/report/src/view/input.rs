@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;
+use serde::Deserialize;
 
 use super::consistency::contradiction;
 use super::counted_trials::{Blocks, Settled, settle};
@@ -46,12 +47,17 @@ impl<'a> CompareInput<'a> {
             varied: plan_varied(session),
             method,
             looks,
-            objective: settings.objective,
+            objective: settings.objective.or_else(|| planned_objective(&session.record.plan)),
         }
     }
 }
 
 /// How a session is judged.
+/// The objective that a plan was measured with.
+fn planned_objective(plan: &serde_json::Value) -> Option<Cost> {
+    Cost::deserialize(plan.get("objective")?).ok()
+}
+
 fn method(session: &SessionData, settings: &Settings) -> Method {
     let margin = settings.margin.unwrap_or(session.record.margin);
     let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };

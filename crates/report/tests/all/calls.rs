@@ -728,6 +728,33 @@ fn time_outs_make_an_option_harmful() {
 }
 
 #[test]
+fn harm_of_one_moment_is_no_property_of_an_option() {
+    // Failures of half of the calls in some of the 20 trials of the slow engine.
+    let harm_of = |failing: std::ops::Range<usize>| {
+        let mut data = engines();
+        let own: Vec<&mut Trial> = data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1").collect();
+        for trial in own.into_iter().skip(failing.start).take(failing.len()) {
+            let client = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+            let count = client.begun / 2;
+            let (class, phase) = (ErrorClass::Reset, ErrorPhase::FirstByte);
+            client.errors = vec![CallError { class, phase, count, request_bytes_lost: 0, reply_bytes_missing: 0 }];
+        }
+        cell(&view(&data), "c1").harmful.clone()
+    };
+    assert_eq!((harm_of(0..2), harm_of(0..20)), (vec![], vec![HarmKind::FailedCalls]));
+    // A load that a few trials missed was carried.
+    let missed = |trials: usize| {
+        let mut data = offered("100k");
+        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c2").take(trials) {
+            trial.calls /= 4;
+        }
+        cell(&view(&data), "c2").behind
+    };
+    assert_eq!(missed(4), None);
+    assert!(missed(16).is_some_and(|share| share < 0.9));
+}
+
+#[test]
 fn receive_buffers_are_compared_with_their_default() {
     let status = |data: &SessionData| {
         let test = view(data).tests.remove(0);

@@ -69,6 +69,10 @@ fn an_option_that_stalls_is_not_the_best() {
     let named = group.recommendation.cell.clone().expect("a choice");
     assert!(group.recommendation.proven, "{:?}", group.recommendation);
     assert_eq!(phrases(&before, "harm/stalled"), "");
+    // Once is no property of an option: the machine may have paused.
+    with_stalls(&mut data, &named, 1);
+    let once = of(&data);
+    assert!(once.groups[0].recommendation.proven && phrases(&once, "harm/stalled").is_empty());
     with_stalls(&mut data, &named, 1);
     let after = of(&data);
     let own = &after.groups[0].recommendation;
@@ -77,7 +81,7 @@ fn an_option_that_stalls_is_not_the_best() {
     let Some(stalled) = cell.stalled else { panic!("{cell:?}") };
     // The trials of its A/A control are included.
     let twin = data.cells.iter().any(|row| row.cell.twin_of.as_ref() == Some(&named));
-    assert_eq!((stalled.trials, stalled.of), (1, if twin { 25 } else { 13 }));
+    assert_eq!((stalled.trials, stalled.of), (2, if twin { 26 } else { 14 }));
     let text = phrases(&after, "harm/stalled");
     assert!(text.contains("no data moved in ") && text.contains(" of its trials"), "{text}");
     // Where all of them stall no option is the best.

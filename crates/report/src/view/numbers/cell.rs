@@ -43,6 +43,12 @@ pub struct CellView {
     /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled: Option<StalledView>,
+    /// The kinds of harm of which it has more than another option of its test, in all trials and in each third of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub harmful: Vec<HarmKind>,
+    /// Whether trials in which nothing moved are frequent enough to be a property of it.
+    #[serde(skip)]
+    pub stalls: bool,
     /// The share of the offered load that it carried in all trials together, where that is less than `plan.answered_share` and
     /// another choice of its group carries the load: nothing is proven of it then.
     #[serde(skip_serializing_if = "Option::is_none")]
