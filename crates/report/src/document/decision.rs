@@ -250,6 +250,9 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
             let [blocks, over] = [blocks, over].map(Option::unwrap_or_default);
             format!("the session stopped before its first analysis{blocks}{over}")
         }
+        InvalidReason::FewBlocks if matches!(test.compares, Cost::P99 | Cost::GapP99) => {
+            "trials are too short for a p99, which takes 100 values in each (--trial-time 2s)".into()
+        }
         InvalidReason::FewBlocks => "too few trials for an interval".into(),
         InvalidReason::TrialsFailed => {
             let stopped = test.options.iter().filter(|option| option.trials > 0 && option.reason.is_some());

@@ -202,11 +202,6 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             };
             format!("the recommendation of session {session} ({test}) {how}")
         }
-        Fact::DelayedAcks { slow_share } => format!(
-            "{up_to}{} of the calls take 40 ms and more: Nagle's algorithm holds the rest of a message back until a delayed \
-             acknowledgement comes; --nodelay on, or one write a message, avoids it",
-            percent(*slow_share)
-        ),
         Fact::UnevenWorkers { workers } => up_to.replace("up to", "at worst") + &shared_calls(workers),
         Fact::LongerTail { times_lower, times_upper } => {
             let upper = times_upper.map_or(f64::INFINITY, |times| times - 1.0);
@@ -280,6 +275,10 @@ fn harmed(
 ) -> String {
     let share = format!("{up_to}{}", percent(amount));
     match harm {
+        HarmKind::DelayedAcks => format!(
+            "{share} of the calls take 40 ms and more: Nagle's algorithm holds the rest of a message back until a delayed \
+             acknowledgement comes; --nodelay on, or one write a message, avoids it"
+        ),
         HarmKind::Stalled => format!("no data moved in {share} of its trials"),
         HarmKind::MissedLoad if of_all => {
             format!("no option carried the offered load, the best one {share} of it: offer less")

@@ -194,7 +194,7 @@ fn of_latency(test: &Test, columns: &mut Columns) {
     let heading = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
     columns.add(heading, !is_search, |row| row.cell.median("total_p99_ns").map(time));
     let has_load = columns.rows.iter().any(|row| row.cell.factors.load_flows().is_some_and(|flows| flows > 0));
-    columns.add("RPM", true, |row| {
+    columns.add("RPM", false, |row| {
         row.cell.median("round_trips_per_minute").filter(|_| has_load).map(|rate| significant(rate, 3))
     });
     let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_chunk().is_some());

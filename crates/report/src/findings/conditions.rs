@@ -160,9 +160,9 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
         all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried }, severity));
     }
     all.extend(speeds(view, cell, may_be_best));
-    let waits = cell.call.as_ref().and_then(|call| calls::waiting(call, &cell.counters));
-    let waits = waits.filter(|seen| seen.slow_share >= TAIL_SHARE);
-    all.extend(waits.map(|seen| warning(Fact::DelayedAcks { slow_share: seen.slow_share })));
+    let is_known = option.harm.contains(&HarmKind::DelayedAcks);
+    let waits = harm::delayed_share(cell).filter(|share| *share >= TAIL_SHARE && !is_known);
+    all.extend(waits.map(|_| warning(harmed(HarmKind::DelayedAcks, cell))));
     // Of an option that is avoided anyway it is no caution.
     let severity = if may_be_best { Severity::Warning } else { Severity::Note };
     let workers = cell.call.as_ref().and_then(|call| call.workers);
@@ -178,6 +178,7 @@ fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
     let share = match kind {
         HarmKind::Stalled => cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64),
         HarmKind::MissedLoad => cell.behind,
+        HarmKind::DelayedAcks => harm::delayed_share(cell),
         HarmKind::CutDatagrams => Some(harm::truncated_share(cell)),
         compared => crate::view::harm::share(&cell.harm, compared),
     };

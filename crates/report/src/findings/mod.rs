@@ -186,11 +186,6 @@ pub enum Fact {
         /// Upper end.
         upper: Option<f64>,
     },
-    /// Calls waited for acknowledgements that were delayed, since Nagle's algorithm held the rest of a message back.
-    DelayedAcks {
-        /// The share of the calls that took 40 ms and more.
-        slow_share: f64,
-    },
     /// The threads of a server shared the calls unevenly.
     UnevenWorkers {
         /// Their shares.
@@ -293,7 +288,7 @@ impl Finding {
             Fact::BeyondLoopback { .. } => 5,
             Fact::LongTrials { .. } => 6,
             Fact::SeveralSpeeds { .. } => 7,
-            Fact::DelayedAcks { .. } => 8,
+            Fact::Harm { harm: HarmKind::DelayedAcks, .. } => 8,
             Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 9,
             Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 10,
             Fact::NoEffect { .. } => 11,
@@ -318,7 +313,7 @@ impl Finding {
                 [*lower, *upper].into_iter().flatten().map(f64::abs).fold(0.0, f64::max)
             }
             Fact::Noise { amount, .. } => *amount,
-            Fact::SeveralSpeeds { slow_share, .. } | Fact::DelayedAcks { slow_share } => *slow_share,
+            Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
             Fact::Drift { first, last } => (last / first).ln().abs(),
             Fact::FailedTrials { trials, of } => *trials as f64 / (*of).max(1) as f64,
             Fact::Harm { share, .. } => *share,

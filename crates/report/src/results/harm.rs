@@ -4,10 +4,14 @@
 use bytegauge_bottleneck::OFFERED_SHARE;
 
 use crate::view::bottleneck_inputs::offered_rate;
+use crate::view::calls::waiting;
 use crate::view::numbers::{CellView, HarmKind};
 
 /// Shares of failures or cut datagrams below this one are not reported where all options have them.
 const NOTICED: f64 = 0.01;
+
+/// From this share of calls that wait for a delayed acknowledgement on, most of the time is waiting.
+const DELAYED_MIN: f64 = 0.5;
 
 /// The harm of an option.
 pub fn of(cell: &CellView) -> Vec<HarmKind> {
@@ -15,6 +19,7 @@ pub fn of(cell: &CellView) -> Vec<HarmKind> {
     let found = [
         (cell.stalls, HarmKind::Stalled),
         (cell.behind.is_some(), HarmKind::MissedLoad),
+        (delayed_share(cell) >= Some(DELAYED_MIN), HarmKind::DelayedAcks),
         (failed >= NOTICED, HarmKind::FailedCalls),
         (truncated_share(cell) >= NOTICED, HarmKind::CutDatagrams),
     ];
@@ -34,6 +39,11 @@ pub fn carried_share(cell: &CellView) -> Option<f64> {
 /// Whether users suffer from harm. Copies cost the time that is measured, and loopback always copies: another path may not.
 pub fn is_avoided(harm: &[HarmKind]) -> bool {
     harm.iter().any(|kind| *kind != HarmKind::CopiedSends)
+}
+
+/// The share of the calls that wait for a delayed acknowledgement; `None` where none can.
+pub fn delayed_share(cell: &CellView) -> Option<f64> {
+    Some(waiting(cell.call.as_ref()?, &cell.counters)?.slow_share)
 }
 
 /// The share of the datagrams that came which were cut off by the buffer of the reader.

@@ -72,7 +72,7 @@ pub struct Settled<'a> {
     pub has_left: bool,
     /// The contradiction in its numbers: then it has no trials that count.
     pub contradiction: Option<String>,
-    /// Trials of any stage that failed.
+    /// Trials of any stage that failed, and were not measured once more in their place.
     pub failed: Vec<&'a Trial>,
     /// Confirmation trials of any block, its A/A control's included, in which nothing moved: their blocks were interrupted and are
     /// compared with nothing.
@@ -139,6 +139,11 @@ impl<'a> Settled<'a> {
     }
 
     fn take(&mut self, trial: &'a Trial) {
+        if trial.outcome == Outcome::Measured {
+            // One that was too short is measured once more in its place.
+            let place = |trial: &Trial| (trial.stage, trial.block, trial.position);
+            self.failed.retain(|failed| place(failed) != place(trial));
+        }
         match &trial.outcome {
             Outcome::Measured if trial.stage == Stage::Calibrate => {}
             Outcome::Measured if trial.stage == Stage::Audit => self.audited.push(trial),

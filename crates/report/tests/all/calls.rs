@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, Cost, EncodedHistogram, EndCounts,
-    EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe,
-    Spec, Stage, Trial, Workload,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, Cost, EffectiveOptions,
+    EncodedHistogram, EndCounts, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId,
+    Level, MachineUse, Outcome, Probe, Spec, Stage, Trial, Workload,
 };
 use bytegauge_report::results::OptionStatus;
 use bytegauge_report::view::numbers::{CellView, HarmKind};
@@ -351,7 +351,7 @@ fn a_floor_has_no_share_of_itself() {
     let mut data = engines();
     let mut floor = data.cells[1].cell.clone();
     (floor.id, floor.kind) = (CellId("g1n".into()), CellKind::Floor);
-    floor.factors.set("client_engine", bytegauge_model::Level::Name("null".into()));
+    floor.factors.set("client_engine", Level::Name("null".into()));
     let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 320_000.0, reset_share: 0.0 };
     for block in 0..BLOCKS {
         let mut trial = trial(&floor, &planted, block, 2, false);
@@ -637,8 +637,8 @@ fn responsiveness_is_shown_under_load() {
     // Times from 105 to 315 µs, evenly: the fastest 95 % take 205 µs on average.
     let minute = cell(&view, "c1").median("round_trips_per_minute").expect("calls");
     assert!((minute - 60e9 / 205e3).abs() < 0.01 * minute, "{minute}");
-    assert!(on_screen(&view).contains("RPM"), "{}", on_screen(&view));
-    assert!(!on_screen(&self::view(&engines())).contains("RPM"), "no load");
+    let is_shown = |view: &Report| view.texts[0].columns.iter().any(|column| column.heading == "RPM");
+    assert!(is_shown(&view) && !is_shown(&self::view(&engines())));
 }
 
 #[test]
@@ -752,6 +752,32 @@ fn harm_of_one_moment_is_no_property_of_an_option() {
     };
     assert_eq!(missed(4), None);
     assert!(missed(16).is_some_and(|share| share < 0.9));
+}
+
+#[test]
+fn waits_for_delayed_acknowledgements_are_harm() {
+    let mut data = engines();
+    let parts = support::levels(&[("response_chunk", "100".to_owned())]);
+    data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&parts));
+    // Their rates differ from block to block only.
+    for trial in &mut data.trials {
+        let factor = if (trial.block + u64::from(trial.position)).is_multiple_of(2) { 3 } else { 5 };
+        trial.calls = 20_000 * factor / 4;
+        let waits = &*trial.cell.0 == "c1";
+        trial.machine.get_or_insert_default().delayed_acks = if waits { trial.calls } else { 1 }.into();
+        for role in [EndRole::Client, EndRole::Server] {
+            let end = trial.ends.get_mut(role).expect("an end");
+            let mut options = EffectiveOptions::default();
+            options.levels.insert("nodelay".into(), Level::Switch(!waits));
+            end.flows.iter_mut().for_each(|flow| flow.options = options.clone().into());
+            let Some(client) = end.call.as_mut().filter(|_| waits) else { continue };
+            client.total = Some(histogram(client.calls, 100_000_000));
+        }
+    }
+    let view = view(&data);
+    let own = &view.tests[0].options[0];
+    assert_eq!((own.status, own.harm.as_slice()), (OptionStatus::Avoid, &[HarmKind::DelayedAcks][..]), "{own:?}");
+    check(&view.sentence, &["Avoid blocking: 100 % of the calls take 40 ms and more"]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct CellView {
     pub trials: usize,
     /// How many of them the hypervisor took CPU time from.
     pub stolen_trials: usize,
-    /// Trials of any stage that failed.
+    /// Trials of any stage that failed, and were not measured once more in their place.
     pub failed_trials: usize,
     /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,6 +314,8 @@ pub struct HarmView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HarmKind {
+    /// Calls waited for acknowledgements that were delayed, since Nagle's algorithm held the rest of a message back.
+    DelayedAcks,
     /// Trials in which nothing moved.
     Stalled,
     /// A part of the offered load was not carried.
