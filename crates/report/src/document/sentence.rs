@@ -225,6 +225,7 @@ fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
     let (verb, what) = match cost {
         VersusCost::Time => ("takes", "time"),
         VersusCost::CpuTime => ("uses", "CPU time"),
+        VersusCost::P99 => ("has", "p99"),
         VersusCost::GapP99 => ("has", "gap p99"),
         VersusCost::Events => ("has", "events"),
     };

@@ -150,6 +150,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let cost = match costs.first() {
         _ if counts => VersusCost::Events,
         _ if compared.by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
+        Some(Cost::P99) => VersusCost::P99,
         Some(Cost::GapP99) => VersusCost::GapP99,
         _ => VersusCost::Time,
     };

@@ -101,6 +101,8 @@ pub enum VersusCost {
     Time,
     /// CPU time for the same work.
     CpuTime,
+    /// The p99 of the time of a call.
+    P99,
     /// The p99 of the time between two parts of a reply.
     GapP99,
     /// The events counted meanwhile.
