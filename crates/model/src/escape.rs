@@ -39,12 +39,12 @@ pub fn cut(mut text: String, max: usize) -> String {
 
 /// Text of several lines: every hidden character but the newline as its code point.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| is_hidden(c) && c != '\n')
+    escaped(text, |c| is_hidden(c) && c != '\n', by_code_point)
 }
 
 /// Text of one line: newlines are escaped as well.
 pub fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, is_hidden)
+    escaped(text, is_hidden, by_code_point)
 }
 
 /// JSON text whose strings hold the same characters as before, each hidden one as `\uXXXX` (RFC 8259, section 7). Serialisers
@@ -52,21 +52,12 @@ pub fn line(text: &str) -> Cow<'_, str> {
 pub fn json(text: &str) -> Cow<'_, str> {
     // Outside of strings JSON has no characters beyond ASCII, and of controls white space alone.
     let is_escaped = |c: char| c > '\u{7e}' && is_hidden(c);
-    if !text.contains(is_escaped) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_escaped(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(c);
+    escaped(text, is_escaped, |out, c| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
         }
-    }
-    Cow::Owned(out)
+    })
 }
 
 /// A field of a table for spreadsheets, in one line. Spreadsheets take a field that begins with one of `= + - @` for a formula
@@ -82,13 +73,18 @@ fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok() && text.contains(|c: char| c.is_ascii_digit())
 }
 
-fn escaped(text: &str, is_escaped: impl Fn(char) -> bool + Copy) -> Cow<'_, str> {
+fn by_code_point(out: &mut String, c: char) {
+    out.extend(c.escape_default());
+}
+
+/// A text with some characters escaped, each by `add`.
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool + Copy, add: fn(&mut String, char)) -> Cow<'_, str> {
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if is_escaped(c) { out.extend(c.escape_default()) } else { out.push(c) }
+        if is_escaped(c) { add(&mut out, c) } else { out.push(c) }
     }
     Cow::Owned(out)
 }

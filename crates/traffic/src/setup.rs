@@ -25,7 +25,7 @@ pub const GRACE_NS: u64 = 5_000_000_000;
 const LOAD_BYTES: u64 = 128 << 10;
 
 /// All settings that the ends need for one trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Setup {
     /// The levels of the cell.
@@ -119,26 +119,7 @@ impl Setup {
     /// A trial of a cell whose spec may lack levels.
     pub(crate) fn unchecked(spec: Spec) -> Setup {
         let workload = spec.workload();
-        Setup {
-            spec: spec.with_workload(workload),
-            program: None,
-            networks: None,
-            ready_ns: None,
-            host: Host::default(),
-            far: None,
-            warmup_ns: 0,
-            window_ns: 0,
-            series: false,
-            verify: false,
-            seed: 0,
-            cpus: BTreeMap::new(),
-            grace_ns: GRACE_NS,
-            until_stopped: false,
-            modes_are_shown: false,
-            slowdown_ns: None,
-            plant: None,
-            bound: None,
-        }
+        Setup { spec: spec.with_workload(workload), grace_ns: GRACE_NS, ..Setup::default() }
     }
 
     /// Checks that the spec has every level without a default.

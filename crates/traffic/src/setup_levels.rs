@@ -25,14 +25,15 @@ pub const BACKLOG: u32 = 4096;
 pub const READ_SIZE: usize = 16 << 10;
 
 /// Datagrams that a system call moves at most in calls, and receives that a ring keeps in flight.
-pub const BATCH: usize = 64;
+pub const BATCH: u64 = 64;
 
-/// Declares methods that read a level of the spec, or its default where the spec has none: `name: type = factor(default);`.
+/// Declares methods that read a level of the spec, or its default where the spec has none: `name: type = factor(default);`. Where a
+/// number is at least one, `.max(1)` follows.
 macro_rules! levels {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $factor:ident($default:expr) $(as $cast:ty)?;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $factor:ident($default:expr) $(.max($least:literal))? $(as $cast:ty)?;)+) => {
         impl Setup {
             $($(#[doc = $doc])+ pub fn $name(&self) -> $type {
-                self.spec.$factor().unwrap_or($default) $(as $cast)?
+                self.spec.$factor().unwrap_or($default) $(.max($least))? $(as $cast)?
             })+
         }
     };
@@ -41,6 +42,18 @@ macro_rules! levels {
 levels! {
     /// Parallel flows.
     flows: usize = flows(1) as usize;
+    /// Receives of datagrams that a ring keeps in flight.
+    outstanding: usize = outstanding(BATCH).max(1) as usize;
+    /// Datagrams that a system call moves at most in calls, for an engine that moves several.
+    call_batch: usize = batch(BATCH).max(1) as usize;
+    /// Calls that a flow keeps outstanding.
+    depth: usize = depth(1).max(1) as usize;
+    /// Threads of the server; an engine with a thread per flow makes its own.
+    server_threads: usize = server_threads(1).max(1) as usize;
+    /// Threads of the client.
+    client_threads: usize = client_threads(1).max(1) as usize;
+    /// The set-up of a ring.
+    ring_flags: RingFlags = setup(RingFlags::default());
     /// Work per read, or per request.
     work: Work = work(Work::None);
     /// Private state touched per read, or per request, bytes.
@@ -186,11 +199,6 @@ impl Setup {
     pub(crate) fn planted(&self) -> Option<PlantedFault> {
         PlantedFault::enabled(self.plant)
     }
-
-    /// Receives of datagrams that a ring keeps in flight.
-    pub fn outstanding(&self) -> usize {
-        self.spec.outstanding().map_or(BATCH, |n| n.max(1) as usize)
-    }
 }
 
 /// A stream.
@@ -268,11 +276,6 @@ impl Setup {
         self.spec.quickack().filter(|_| self.spec.quickack_again() == Some(true))
     }
 
-    /// Calls that a flow keeps outstanding.
-    pub fn depth(&self) -> usize {
-        at_least_one(self.spec.depth())
-    }
-
     /// Streams in each direction that load the path of the calls. The harness's own loop has no path.
     pub fn load_flows(&self) -> usize {
         if self.has_two_ends() { self.spec.load_flows().unwrap_or(0) as usize } else { 0 }
@@ -291,21 +294,6 @@ impl Setup {
     fn engine_of_calls(&self, own: Option<Engine>) -> Engine {
         let plainest = if self.transport().is_datagram() { Engine::Plain } else { Engine::Blocking };
         own.or(self.spec.engine()).unwrap_or(plainest)
-    }
-
-    /// Datagrams that a system call moves at most, for an engine that moves several.
-    pub fn call_batch(&self) -> usize {
-        self.spec.batch().map_or(BATCH, |n| n.max(1) as usize)
-    }
-
-    /// Threads of the server; an engine with a thread per flow makes its own.
-    pub fn server_threads(&self) -> usize {
-        at_least_one(self.spec.server_threads())
-    }
-
-    /// Threads of the client.
-    pub fn client_threads(&self) -> usize {
-        at_least_one(self.spec.client_threads())
     }
 
     /// Connections that may wait to be accepted.
@@ -367,11 +355,6 @@ impl Setup {
 
 /// A ring.
 impl Setup {
-    /// The set-up of the ring.
-    pub fn ring_flags(&self) -> RingFlags {
-        self.spec.setup().unwrap_or_default()
-    }
-
     /// Submissions that fit the ring.
     pub fn entries(&self) -> u32 {
         saturated(self.spec.entries().unwrap_or(0))
@@ -381,10 +364,6 @@ impl Setup {
     pub fn submit_batch(&self) -> u32 {
         self.spec.submit_batch().map_or(self.entries(), saturated)
     }
-}
-
-fn at_least_one(count: Option<u64>) -> usize {
-    count.unwrap_or(1).max(1) as usize
 }
 
 fn saturated(count: u64) -> u32 {

@@ -96,9 +96,7 @@ impl ClientEnd {
             waits: self.setup.waits(),
             until_stopped,
             patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
-            bound: self.setup.bound,
-            page_offset: self.setup.page_offset(),
-            ..EndPlan::of(what, self.role.name(), cpus, "--client-threads")
+            ..EndPlan::of(what, self.role.name(), cpus, "--client-threads").within(&self.setup)
         }
     }
 
@@ -202,15 +200,7 @@ impl ClientThread {
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
-        let (engine, fault) = match driven {
-            Ok((_, engine)) => (engine, None),
-            Err(fault) => (EngineReport::default(), Some(fault)),
-        };
-        ClientReport {
-            report: ThreadReport { fault, ..ThreadReport::of_calls(thread, meter, samples, engine) },
-            record: Some(record),
-            kept,
-        }
+        ClientReport { report: ThreadReport::of_calls(thread, meter, samples, driven), record: Some(record), kept }
     }
 }
 

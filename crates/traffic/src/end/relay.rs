@@ -93,9 +93,7 @@ impl RelayEnd {
             works_before: true,
             until_stopped: true,
             patience_ns: self.setup.grace_ns,
-            bound: self.setup.bound,
-            page_offset: self.setup.page_offset(),
-            ..EndPlan::of(what, EndRole::Relay.name(), cpus, "--flows")
+            ..EndPlan::of(what, EndRole::Relay.name(), cpus, "--flows").within(&self.setup)
         }
     }
 

@@ -14,6 +14,7 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
 use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults};
+use crate::engine::Stop;
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
@@ -121,7 +122,16 @@ impl ThreadReport {
 
     /// A thread of calls: one row for the thread with its first sampled connection, and rows of the other samples after those
     /// of all threads.
-    pub(super) fn of_calls(thread: usize, meter: Meter, samples: Samples, engine: EngineReport) -> ThreadReport {
+    pub(super) fn of_calls(
+        thread: usize,
+        meter: Meter,
+        samples: Samples,
+        driven: Result<(Stop, EngineReport), EndError>,
+    ) -> ThreadReport {
+        let (engine, fault) = match driven {
+            Ok((_, engine)) => (engine, None),
+            Err(fault) => (EngineReport::default(), Some(fault)),
+        };
         let calls = meter.window().watched;
         let mut found = samples.into_reports().into_iter();
         let mut own = found.next().unwrap_or_default();
@@ -129,6 +139,7 @@ impl ThreadReport {
         let mut part = ThreadReport::of(meter, vec![(thread, own)], Some(engine));
         part.rows.iter_mut().for_each(|(_, row)| row.calls = calls);
         part.rows.extend(found.map(|row| (usize::MAX, row)));
+        part.fault = fault;
         part
     }
 

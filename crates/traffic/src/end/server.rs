@@ -93,9 +93,7 @@ impl ServerEnd {
             works_before: true,
             until_stopped: true,
             patience_ns: self.setup.grace_ns,
-            bound: self.setup.bound,
-            page_offset: self.setup.page_offset(),
-            ..EndPlan::of(what, EndRole::Server.name(), cpus, "--server-threads")
+            ..EndPlan::of(what, EndRole::Server.name(), cpus, "--server-threads").within(&self.setup)
         }
     }
 
@@ -208,15 +206,9 @@ impl ServerThread {
             let (samples, refused) = party.into_parts();
             (driven, refused, samples, None)
         };
-        let (engine, fault) = match driven {
-            Ok((_, engine)) => (engine, refused),
-            Err(fault) => (Default::default(), Some(fault)),
-        };
-        ServerReport {
-            report: ThreadReport { fault, ..ThreadReport::of_calls(thread, meter, samples, engine) },
-            seen,
-            listen_drops,
-        }
+        let mut report = ThreadReport::of_calls(thread, meter, samples, driven);
+        report.fault = report.fault.or(refused);
+        ServerReport { report, seen, listen_drops }
     }
 }
 

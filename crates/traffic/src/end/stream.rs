@@ -161,9 +161,7 @@ impl StreamEnd {
             until_stopped,
             patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
             windowed: both.then_some(readers),
-            bound: self.setup.bound,
-            page_offset: self.setup.page_offset(),
-            ..EndPlan::of(what, self.role.name(), cpus, "--flows")
+            ..EndPlan::of(what, self.role.name(), cpus, "--flows").within(&self.setup)
         }
     }
 

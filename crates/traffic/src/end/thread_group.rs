@@ -17,7 +17,7 @@ use bytegauge_sys::buffer::PageOffset;
 use bytegauge_sys::clock::{self, monotonic_ns};
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 
-use crate::setup::{Bound, TransferLimit};
+use crate::setup::{Bound, Setup, TransferLimit};
 use crate::{EndError, lock};
 
 /// How long a thread may take to leave before it is abandoned.
@@ -446,6 +446,11 @@ impl EndPlan {
             windowed: None,
             bound: None,
         }
+    }
+
+    /// The same with the limits of a setup, and with buffers where it places them.
+    pub(crate) fn within(self, setup: &Setup) -> EndPlan {
+        EndPlan { page_offset: setup.page_offset(), bound: setup.bound, ..self }
     }
 }
 
