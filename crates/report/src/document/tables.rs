@@ -13,7 +13,7 @@ use crate::results::harm::carried_share;
 use crate::results::urgent::PERCENTILES;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::knee::missed;
-use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind, VersusCost, VersusView};
+use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::code_line;
 use crate::words::cost_words;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
@@ -141,17 +141,10 @@ pub fn scale(test: &Test) -> ShareScale {
     ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower))
 }
 
-/// The rate of an option. That of the second of two follows from their difference in pairs, from which medians of all trials may
-/// differ in their direction.
+/// The rate of an option; that of the second of two is as with their difference.
 fn rate(results: &Results, option: &OptionResult) -> Option<f64> {
-    let is_second = |versus: &&VersusView| versus.b.cell == option.id && versus.cost == VersusCost::Time;
-    let in_pairs = results.versus.as_ref().filter(is_second).and_then(|versus| {
-        let first = results.tests.iter().find_map(|test| test.option(&versus.a.cell))?.rate?;
-        // A share of the time of the faster one.
-        let longer = versus.difference.longer?;
-        Some(if longer < 0.0 { first * (1.0 - longer) } else { first / (1.0 + longer) })
-    });
-    in_pairs.or(option.rate)
+    let second = results.versus.as_ref().filter(|versus| versus.b.cell == option.id);
+    second.and_then(|versus| versus.b.rate).or(option.rate)
 }
 
 fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {

@@ -10,6 +10,7 @@ use super::{Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
 use crate::results::{self, OptionResult, OptionStatus, Test, harm};
 use crate::view::calls;
 use crate::view::check::has_value;
+use crate::view::estimate::rate_of_all;
 use crate::view::groups::NOTICED_P;
 use crate::view::numbers::{
     AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
@@ -193,7 +194,7 @@ fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
         let matters = slow_share > SPEEDS_SHARE && may_be_best;
         return Some(Finding::new(fact, if matters { Severity::Warning } else { Severity::Note }));
     }
-    let (median, all) = cell.estimate.median.zip(results::rate_of_all(cell, view.plan.margin))?;
+    let (median, all) = cell.estimate.median.zip(rate_of_all(cell, view.plan.margin))?;
     let is_far = median > all * SPEEDS_APART && may_be_best;
     let times = median / all;
     is_far.then(|| warning(Fact::SeveralSpeeds { slow_share: 0.0, times_least: times, times_most: times }))

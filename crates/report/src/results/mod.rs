@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::view::check::has_value;
+use crate::view::estimate::rate_of_all;
 use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{
     AuditFinding, AuditView, CellOutcome, CellView, ChangeView, GroupView, HarmKind, OptionRatio, View,
@@ -396,16 +397,6 @@ fn has_intervals(view: &View, group: &GroupView) -> bool {
 pub fn is_analysed(view: &View, group: &GroupView) -> bool {
     let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
     group.look.as_ref().map_or(!unfinished, |look| look.done > 0)
-}
-
-/// Fewer trials give no rate over all trials.
-const TRIALS_MIN: usize = 6;
-
-/// The rate of all confirmed trials together, slow ones in full, where it is further from the median than the margin.
-pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
-    let all = cell.total_rate.filter(|_| cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm))?;
-    let median = cell.estimate.median?;
-    (all.max(median) > all.min(median) * (1.0 + margin)).then_some(all)
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {

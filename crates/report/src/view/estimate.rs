@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallReport, Counted, EndRole, RelayChoice, Trial, Workload};
+use bytegauge_model::{CallReport, Counted, EndRole, RelayChoice, Stage, Trial, Workload};
 use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
@@ -14,7 +14,7 @@ use bytegauge_stats::trial_metrics::{
 
 use super::counted_trials::Settled;
 use super::iperf3;
-use super::numbers::Estimate;
+use super::numbers::{CellView, Estimate};
 
 fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
     let values: Vec<f64> = settled.trials.iter().filter_map(|trial| (metric.of)(trial)).collect();
@@ -89,4 +89,14 @@ pub fn total_rate(settled: &Settled) -> Option<f64> {
     let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
     let (units, ns) = counted.fold((0.0, 0.0), |(units, ns), t| (units + t.units() as f64, ns + t.wall_ns as f64));
     (ns > 0.0 && units > 0.0).then(|| units * 1e9 / ns)
+}
+
+/// Fewer trials give no rate over all trials.
+const TRIALS_MIN: usize = 6;
+
+/// The rate of all confirmed trials together, slow ones in full, where it is further from the median than the margin.
+pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
+    let all = cell.total_rate.filter(|_| cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm))?;
+    let median = cell.estimate.median?;
+    (all.max(median) > all.min(median) * (1.0 + margin)).then_some(all)
 }

@@ -18,6 +18,7 @@ use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
+use super::estimate::rate_of_all;
 use super::groups::cost_name;
 use super::numbers::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 use super::recommendation::Conditions;
@@ -137,12 +138,12 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
             words: side.words.clone(),
             differs: differs(own, other),
             trials: cell.map_or(0, |cell| cell.trials),
-            rate: cell.and_then(|cell| cell.estimate.median),
+            rate: cell.and_then(|cell| rate_of_all(cell, margin).or(cell.estimate.median)),
             cpu_ns: cpu,
             reason: cell.and_then(|cell| cell.reason.clone()),
         }
     };
-    let (a_side, b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
+    let (a_side, mut b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
@@ -154,10 +155,15 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
         Some(Cost::GapP99) => VersusCost::GapP99,
         _ => VersusCost::Time,
     };
+    let difference = SubjectDifference::of(comparison.as_ref(), compared.verdict);
+    // Medians of all trials may differ from the difference in pairs in their direction.
+    if let (VersusCost::Time, Some((first, longer))) = (cost, a_side.rate.zip(difference.longer)) {
+        b_side.rate = Some(if longer < 0.0 { first * (1.0 - longer) } else { first / (1.0 + longer) });
+    }
     VersusView {
         alike: alike(a, b),
         cost,
-        difference: SubjectDifference::of(comparison.as_ref(), compared.verdict),
+        difference,
         blocks: comparison.map_or(0, |comparison| comparison.n),
         level: judged_level,
         margin,

@@ -82,7 +82,10 @@ fn shown_rates_agree_with_the_difference() {
     let in_pairs = if longer < 0.0 { 1.0 / (1.0 - longer) } else { 1.0 + longer };
     let differs = |ratio: f64| (ratio / in_pairs - 1.0).abs();
     assert!(differs(shown(&versus.a.cell) / shown(&versus.b.cell)) < 0.011, "{texts:?}");
-    let medians = versus.a.rate.zip(versus.b.rate).map(|(a, b)| a / b).expect("medians");
+    let stated = versus.a.rate.zip(versus.b.rate).map(|(a, b)| a / b).expect("rates");
+    assert!(differs(stated) < 1e-9, "the document has the same rates: {stated}");
+    let [a, b] = [&versus.a, &versus.b].map(|side| view.cell(&side.cell).expect("a cell").estimate.median);
+    let medians = a.zip(b).map(|(a, b)| a / b).expect("medians");
     assert!(differs(medians) > 0.02, "medians would agree by chance: {medians} {in_pairs}");
 }
 

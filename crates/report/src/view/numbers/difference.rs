@@ -85,7 +85,8 @@ pub struct VersusSideView {
     pub differs: BTreeMap<String, String>,
     /// Number of trials of its rate.
     pub trials: usize,
-    /// The median of its rates; its unit and interval are with its cell.
+    /// Its rate, as the table has it: of the first the median, or that of all trials where it is another one; of the second, where time is
+    /// compared, what follows from the first and the difference in pairs.
     pub rate: Option<f64>,
     /// CPU time per run, byte, call or operation, nanoseconds.
     pub cpu_ns: Option<f64>,
