@@ -60,7 +60,10 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         let levels = found.levels.get(change.row().factor);
         levels.is_some_and(|levels| levels.iter().all(|level| change.is_in_force(level)))
     };
-    changes.retain(|set| !set.iter().all(is_so));
+    let add = |task: &mut SocketChanges, set: Vec<OptionChange>| task.add(set.into_iter().map(Into::into).collect());
+    let in_force = changes.extract_if(.., |set| set.iter().all(is_so));
+    let mut none = SocketChanges::default();
+    let not_tried = in_force.map(|set| format!("{}: all have it already", add(&mut none, set))).collect();
     if changes.is_empty() {
         let (all, listed) = (counted(connections, "connection"), found.listed.join("\n"));
         return Err(Failure::usage(format!(
@@ -73,13 +76,13 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
             "{service} has {connections} connections, and a switch of all takes about {ms} ms: add --yes to change them, or --peer to change fewer"
         )));
     }
-    let mut task = SocketChanges { service: Some(service.clone()), ..SocketChanges::default() };
-    let names: Vec<String> =
-        changes.into_iter().map(|set| task.add(set.into_iter().map(Into::into).collect())).collect();
+    let mut task = SocketChanges { service: Some(service.clone()), not_tried, ..SocketChanges::default() };
+    let names: Vec<String> = changes.into_iter().map(|set| add(&mut task, set)).collect();
     if matches.get_flag("dry-run") {
         let head = format!("{service}: {}", counted(connections, "connection"));
         let tries = format!("would try, and set back after each trial: {}", names.join(", "));
         let lines = [head.as_str()].into_iter().chain(found.listed.iter().map(String::as_str)).chain([tries.as_str()]);
+        let lines = lines.chain(task.not_tried.iter().map(String::as_str));
         terminal::print(&print::fitted(lines, terminal::width().max(print::COLUMNS)));
         return Ok(DONE);
     }

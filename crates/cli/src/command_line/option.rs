@@ -39,9 +39,13 @@ pub fn session() -> Arg {
     Arg::new("session").value_name("ID").value_parser(session_number).help("Session number [default: the latest]")
 }
 
-/// A session's number; a file of results is a likely mistake.
+/// The number that stands for the latest session.
+pub const LATEST: i64 = i64::MIN;
+
+/// A session's number, or `latest`; a file of results is a likely mistake.
 fn session_number(given: &str) -> Result<i64, String> {
-    given.parse().map_err(|_| {
+    let latest = || matches!(given, "latest" | "last").then_some(LATEST);
+    given.parse().ok().or_else(latest).ok_or_else(|| {
         "a session has a number, which `bytegauge report list` lists; a file of results is named by --store FILE"
             .to_owned()
     })

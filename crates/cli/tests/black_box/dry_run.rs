@@ -232,12 +232,12 @@ fn resumed_plan_is_shown_first() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("report export").exits(0).stdout;
     bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
-        "session 1 of plan stream continues to analysis 2 of 3:\n  6 more confirmation blocks (6 of 12 are measured)",
+        "session 1 of plan stream continues to analysis 2 of 3:\n  at most 6 more confirmation blocks (6 of 12 are measured)",
         "if blocks take as long as before",
         "read-size  compared  4K 64K",
     ]);
     bench.run("stream --resume 1 --until conclusive --dry-run").exits(0).prints(&[
-        "continues to analysis 3 of 3:\n  18 more confirmation blocks (6 of 24 are measured)",
+        "continues to analysis 3 of 3:\n  at most 18 more confirmation blocks (6 of 24 are measured)",
         "likely makes intervals 0.5 times as wide",
     ]);
     bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
