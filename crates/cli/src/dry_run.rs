@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
-use bytegauge_model::unit::{counted, forecast, significant_down};
+use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 use bytegauge_report::words::interval_rounding::{TEST_S, budget};
@@ -33,12 +33,10 @@ fn size(plan: &Plan) -> String {
 
 /// How long the session is likely to take; a program's runs are not known before.
 fn time(plan: &Plan) -> String {
-    match plan.longest_run_ns().filter(|_| !has_known_blocks(plan)) {
-        None => format!("about {}", forecast(plan.schedule().total_ns())),
-        Some(ns) => {
-            let longest = significant_down(ns as f64 / 1e9, 2);
-            format!("up to {} (longer if a run takes over {longest} s)", Nanos(plan.budget_ns))
-        }
+    match has_known_blocks(plan) {
+        true => format!("about {}", forecast(plan.schedule().total_ns())),
+        false if plan.keeps_budget() => format!("up to {}", Nanos(plan.budget_ns)),
+        false => format!("up to {} (longer if runs are long)", Nanos(plan.budget_ns)),
     }
 }
 
@@ -141,7 +139,7 @@ fn continued(begun: &Begun) -> String {
     let time =
         blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
     let mut text = format!(
-        "session {id} of plan {} continues to analysis {look} of {of}:\n  {} ({} of {until} are measured){time}\n",
+        "session {id} of plan {} continues to analysis {look} of {of}:\n  at most {} ({} of {until} are measured){time}\n",
         plan.name,
         counted(due as usize, "more confirmation block"),
         until - due,
@@ -275,6 +273,7 @@ fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level
     // Values that are confirmed although they may be no finalists: one more than the finalists may have a row.
     let always = cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count().min(cells.len());
     let confirmed = match (family.is_screened(), always, plan.task.as_ref().and_then(|task| task.default.as_ref())) {
+        (true, ..) if family.confirmed() == family.choices => "as many as fit".to_owned(),
         (true, 1, Some(_)) => format!("{} and the present value", family.confirmed()),
         (true, 1.., _) => format!("{} and {} that you named", family.confirmed(), counted(always, "value")),
         _ => family.confirmed().to_string(),

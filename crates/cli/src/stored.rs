@@ -17,6 +17,7 @@ use bytegauge_store::{SessionSummary, Store, StoreError};
 use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
+use crate::command_line::option::LATEST;
 use crate::exit_code::{DONE, Failure, code_of};
 use crate::session_list::{self, ListedSession};
 use crate::{args, earlier_sessions, page, terminal};
@@ -88,7 +89,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
 /// `bytegauge report export [ID]`.
 pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
     let store = Store::open_existing(&store_path(matches)?)?;
-    let session = session(matches, &store)?;
+    let session = numbered(matches.get_one("session"), &store)?;
     let redact = matches.get_flag("redact");
     let write = |out: &mut dyn Write| match args::text(matches, "format") {
         Some("csv") => store.export_csv(session, redact, out),
@@ -250,9 +251,16 @@ pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Fai
             terminal::print_styled(&style(store), |style| {
                 let text = match group {
                     Some(group) => render::full::one_test(view, group, style).unwrap_or_default(),
-                    None if full => render::full::full(view, style),
-                    None if options_changed(view) => bytegauge_tune::screen::render(view, style).unwrap_or_default(),
-                    None => render::screen::render(view, style),
+                    None => {
+                        let of_changes = bytegauge_tune::screen::render(view, style, full);
+                        match full {
+                            true => {
+                                of_changes.map_or_else(String::new, |text| text + "\n")
+                                    + &render::full::full(view, style)
+                            }
+                            false => of_changes.unwrap_or_else(|| render::screen::render(view, style)),
+                        }
+                    }
                 };
                 text + &over_time
             });
@@ -261,29 +269,22 @@ pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether a session has changed options of a program.
-fn options_changed(view: &View) -> bool {
-    let changes = view.changes();
-    changes.is_some_and(|changes| !changes.changes.is_empty())
-}
-
 /// The named sessions, each once; the latest without a name.
 pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
+    let given = matches.get_many("session").map_or_else(|| vec![None], |all| all.map(Some).collect());
     let mut ids: Vec<SessionId> = Vec::new();
-    for id in matches.get_many::<i64>("session").unwrap_or_default().map(|id| SessionId(*id)) {
+    for id in given {
+        let id = numbered(id, store)?;
         if !ids.contains(&id) {
             ids.push(id);
         }
     }
-    if ids.is_empty() {
-        ids.push(session(matches, store)?);
-    }
     Ok(ids)
 }
 
-/// The named session, or the latest.
-fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
-    match matches.get_one::<i64>("session") {
+/// The session of a number, or the latest.
+fn numbered(id: Option<&i64>, store: &Store) -> Result<SessionId, Failure> {
+    match id.filter(|id| **id != LATEST) {
         Some(id) => Ok(SessionId(*id)),
         None => store
             .latest_session()?

@@ -16,7 +16,7 @@ use bytegauge_sys::process::is_program;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, measure, print, resume, stored, terminal, tune_options, tune_service};
+use crate::{args, measure, resume, stored, tune_options, tune_service};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
 /// `recommended:7` for session 7's.
@@ -70,9 +70,6 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     let stored = advice(matches)?;
     let (values, default) = values(matches, stored.as_ref())?;
     let values = in_order(values, args::text(matches, "values"));
-    if let Some(text) = stored.as_ref().and_then(|stored| left_out(matches, stored, (&values, default.as_ref()))) {
-        terminal::note(print::fitted(text.lines(), print::COLUMNS).trim_end());
-    }
     let task = task(matches, default, stored.map(|stored| stored.advice))?;
     for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
         words.map_or(Ok(()), |words| must_be_there(words))?;
@@ -185,8 +182,6 @@ struct StoredAdvice {
     advice: Advice,
     /// The sizes that are tied with those that it recommends: the best one of a program may be among them.
     tied: Vec<Level>,
-    /// More of them than are tried.
-    left_out: Vec<Level>,
 }
 
 /// The list of values as a flag takes it, and the present value, which is among them.
@@ -279,8 +274,8 @@ fn advice(matches: &ArgMatches) -> Result<Option<StoredAdvice>, Failure> {
         let values = advised(&view);
         if !values.is_empty() {
             let mut tied = tied(&view, &values);
-            let left_out = tied.split_off(tied.len().min(TIED_MAX));
-            return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied, left_out }));
+            tied.truncate(TIED_MAX);
+            return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied }));
         }
     }
     Err(Failure::usage(
@@ -326,22 +321,6 @@ fn tied(view: &Report, advised: &[AdvisedValue]) -> Vec<Level> {
         }
     }
     further
-}
-
-/// The note about sizes that may be as good as the recommended ones and are not tried, if there are any.
-fn left_out(matches: &ArgMatches, stored: &StoredAdvice, (tried, default): (&str, Option<&Level>)) -> Option<String> {
-    let is_wanted = args::text(matches, "values").is_some_and(is_answer) && !matches.get_flag("quiet");
-    let factor = factor::named(Workload::Check, "values")[0];
-    let left = stored.left_out.iter().filter(|value| Some(*value) != default);
-    let left: Vec<String> = left.map(|value| factor.kind.compact(value)).collect();
-    (is_wanted && !left.is_empty()).then(|| {
-        format!(
-            "note: --values recommended tries {tried}. It leaves out {}, which may be as good in session {}: to try all, list them in \
-             --values",
-            left.join(","),
-            stored.advice.session
-        )
-    })
 }
 
 /// Refuses a missing program before anything is measured. Commands in a shell are looked up by the shell.

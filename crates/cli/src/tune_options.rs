@@ -10,14 +10,15 @@ use bytegauge_emulated_link::start_network;
 use bytegauge_model::socket_changes::{AS_IT_IS, parse, parse_sysctl};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::{
-    ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, SocketsSeen, Spec, SysctlChange,
-    Transport, Workload, factor,
+    ChangedProgram, FactorKey, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, SocketsSeen, Spec,
+    SysctlChange, Transport, Workload, factor,
 };
 use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, Plan, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::interface::network_option;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
+use bytegauge_traffic::Setup;
 use bytegauge_traffic::task::default_level;
 use bytegauge_tune::{Kernel, Watched, proposed, watch, without_meaning};
 use clap::ArgMatches;
@@ -27,9 +28,6 @@ use crate::{args, design_flags, interrupt, measure, print, terminal, tune};
 
 /// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
 const SET_USER_ID: u32 = 0o4000;
-
-/// From this time on, nanoseconds, a note states how long the first result takes.
-const LONG_NS: u64 = 180_000_000_000;
 
 /// The least and the largest number of changes that are tried where the watched run proposes them: more than the least if the time
 /// of the session has room for them.
@@ -93,12 +91,14 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         terminal::note(print::fitted([DRY_RUN], print::COLUMNS).trim_end());
     }
     if tried.is_empty() {
-        let fits = |changes: &usize| run_ns.saturating_mul(first_runs(*changes, true)) <= plan.budget_ns;
+        let fits = |changes: &usize| run_ns.saturating_mul(first_runs(*changes)) <= plan.budget_ns;
         let most = (CHANGES_FEWEST..=CHANGES_MAX).rev().find(fits).unwrap_or(CHANGES_FEWEST);
         let (list, not_tried) = proposed(&changes, &kernel(), most);
         tried.push(list.into_iter().map(ProgramChange::from).collect());
         (changes.not_tried, changes.are_proposed) = (not_tried, true);
     }
+    changes.watched_ns = Some(run_ns).filter(|ns| *ns > 0);
+    changes.are_proposed |= plan.is_long_run(run_ns);
     if !is_dry {
         let reasons = |change: &ProgramChange| {
             let change = change.option()?;
@@ -123,9 +123,6 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             "nothing is left to try: {why}: name other values with --option or --sysctl"
         )));
     }
-    if let Some(note) = long_session(run_ns, sets.len(), changes.are_proposed).filter(|_| !matches.get_flag("quiet")) {
-        terminal::note(print::fitted([note.as_str()], print::COLUMNS).trim_end());
-    }
     let names: Vec<String> =
         [AS_IT_IS.to_owned()].into_iter().chain(sets.into_iter().map(|set| changes.add(set))).collect();
     task.changes = Some(changes);
@@ -146,7 +143,11 @@ fn first_run(
     let both = if task.server.is_some() { ChangedProgram::Both } else { ChangedProgram::Client };
     let mut settings = SocketChanges { on: on.unwrap_or(both), ..changes.clone() };
     sysctls.iter().flatten().for_each(|change| drop(settings.add(vec![change.clone()])));
-    let run = plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone());
+    let mut run = plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone());
+    if plan.blocks.is_none() {
+        let timeout_ns = Setup::of_program(&run, task).run_timeout_ns();
+        run.put(FactorKey::run_timeout, timeout_ns.min(plan.budget_ns));
+    }
     let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
     let alone = if is_alone { " (it runs in a network of its own, which reaches no other host)" } else { "" };
     watch(task, &settings, &run, plan.ready_ns(u64::MAX), (&own, start_network), stop).map_err(|error| {
@@ -154,28 +155,10 @@ fn first_run(
     })
 }
 
-/// The runs until a first result.
-fn first_runs(changes: usize, are_proposed: bool) -> u64 {
+/// The runs until a first result: a screening, and blocks of its finalists, the program as it is and the control.
+fn first_runs(changes: usize) -> u64 {
     let Design { blocks_min, screen_blocks, .. } = Design::of(Workload::Check);
-    // As it is, each change or the finalists of a screening, and the control.
-    match are_proposed {
-        true => screen_blocks * (changes as u64 + 1) + blocks_min * (FINALISTS_MIN as u64 + 2),
-        false => blocks_min * (changes as u64 + 2),
-    }
-}
-
-/// The note about a session that needs minutes before its first result, by the time of the watched run.
-fn long_session(run_ns: u64, changes: usize, are_proposed: bool) -> Option<String> {
-    let runs = first_runs(changes, are_proposed);
-    let least_ns = run_ns.saturating_mul(runs);
-    (least_ns > LONG_NS).then(|| {
-        format!(
-            "note: a run of the program took {} s, so the first result, after some {runs} runs, takes about {} minutes: for a quick \
-             answer give the program less to do, or name one or two changes with --option",
-            run_ns.div_ceil(1_000_000_000),
-            least_ns.div_ceil(60_000_000_000)
-        )
-    })
+    screen_blocks * (changes as u64 + 1) + blocks_min * (FINALISTS_MIN as u64 + 2)
 }
 
 /// Refuses a program that a filter cannot follow, before it is started.
@@ -266,18 +249,5 @@ fn kernel() -> Kernel {
         wmem_max: network.wmem_max_bytes,
         congestion: available_congestion().unwrap_or_default(),
         default_congestion: network.congestion_control,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_session_is_announced() {
-        assert_eq!(long_session(500_000_000, 8, false), None);
-        let note = long_session(20_000_000_000, 8, false).unwrap();
-        assert!(note.contains("took 20 s") && note.contains("some 60 runs, takes about 20 minutes"), "{note}");
-        assert!(long_session(20_000_000_000, 8, true).unwrap().contains("some 33 runs, takes about 11 minutes"));
     }
 }

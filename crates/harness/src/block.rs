@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{
-    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, TaskReport, Trial, Workload,
-    without_digits,
+    Cell, CellKind, EndRole, FactorKey, GroupId, Nanos, Outcome, ProgramTask, ReadyWhen, RunningRelay, TaskReport,
+    Trial, Workload, without_digits,
 };
 use bytegauge_plan::schedule;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -56,6 +56,9 @@ const SERIES_FROM_NS: u64 = 1_000_000_000;
 /// then would else keep every block from being complete, without an end where a number of blocks was given.
 const INCOMPLETE_MAX: u32 = 5;
 
+/// Why a change of a program with long runs is not tried.
+const NO_ROOM: &str = "no time for a run of it: name it with --option, or give more --time";
+
 /// How often a pause checks whether the user wants to stop, nanoseconds.
 const REST_STEP: Duration = Duration::from_millis(20);
 
@@ -86,9 +89,13 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let start = self.machine.watch.block_start(self.elsewhere_ns());
         let mut complete = true;
-        for (position, cell) in schedule::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
+        for (position, cell) in self.order(task, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(Attempt::Interrupted);
+            }
+            if task.stage == Stage::Screen && position > 0 && !self.fits_long_run() {
+                self.leave(&task.cells[cell], &Outcome::Skipped(NO_ROOM.into()))?;
+                continue;
             }
             let (began_ns, cell) = (monotonic_ns(), &task.cells[cell]);
             let measured = match self.trial(task, cell, index, position as u32)? {
@@ -122,6 +129,14 @@ impl Run<'_> {
         Ok(Attempt::Done(()))
     }
 
+    /// The order of the trials of a block. Where few runs of a program fit, the first suspects are tried first.
+    fn order(&self, task: &BlockTask<'_>, index: u64) -> Vec<usize> {
+        match task.stage == Stage::Screen && self.plan.has_long_runs() {
+            true => (0..task.cells.len()).collect(),
+            false => schedule::order(task.cells.len(), self.plan.seed, index),
+        }
+    }
+
     /// Measures one cell once and stores the trial. Returns whether it was measured.
     fn trial(
         &mut self,
@@ -130,7 +145,11 @@ impl Run<'_> {
         block: u64,
         position: u32,
     ) -> Result<Attempt<bool>, RunError> {
-        let setup = self.setup(task, cell, block)?;
+        let mut setup = self.setup(task, cell, block)?;
+        let limit_ns = self.run_limit_ns(task.stage, cell).filter(|limit_ns| *limit_ns < setup.run_timeout_ns());
+        if let Some(limit_ns) = limit_ns {
+            setup.spec.put(FactorKey::run_timeout, limit_ns);
+        }
         self.record_service();
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
@@ -156,6 +175,11 @@ impl Run<'_> {
                 "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
                 cell.factors.flows().unwrap_or(1)
             ));
+        }
+        if let Some(limit_ns) = limit_ns.filter(|ns| measured.outcome.is_failed() && monotonic_ns() - began_ns >= *ns) {
+            let is_long = limit_ns > self.plan.watched_ns();
+            let than = if is_long { "longer than as it is" } else { "when another took a small part of that" };
+            measured.outcome = Outcome::Skipped(format!("stopped after {}, {than}", Nanos(limit_ns)));
         }
         let place = Trial::without_numbers(cell.id.clone(), self.plan.workload, task.stage, Outcome::Measured);
         let record = measured.recorded(&setup, Trial { block, position, started_unix_ns, ..place });
@@ -283,6 +307,13 @@ impl Run<'_> {
         Ok(Setup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..setup })
     }
 
+    /// The time limit of a first run of a changed program, nanoseconds.
+    fn run_limit_ns(&self, stage: Stage, cell: &Cell) -> Option<u64> {
+        let is_first = stage != Stage::Confirm || self.times.run_ns(cell.subject()).is_none();
+        let is_limited = is_first && !self.plan.is_unchanged(&cell.factors);
+        self.plan.run_limit_ns(self.times.shortest_run_ns()?).filter(|_| is_limited)
+    }
+
     /// The fault that is planted in a cell, if one is.
     fn plant(&self, cell: &Cell) -> Option<PlantedFault> {
         let (choice, plant) = self.options.plant.as_ref()?;
@@ -324,8 +355,7 @@ impl Run<'_> {
         let is_too_often = self.cells.failures.entry(cell.id.clone()).or_default().fail();
         let is_last = self.cells.incomplete.get(&cell.group).is_some_and(|blocks| *blocks >= INCOMPLETE_MAX);
         let leaves = matches!(outcome, Outcome::Skipped(_)) || is_too_often || is_last;
-        if leaves && self.cells.left.insert(cell.id.clone()) {
-            self.record.store.set_cell_outcome(self.record.session, &cell.id, outcome)?;
+        if leaves && self.leave(cell, outcome)? {
             let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
             let name = self.side(cell).map_or_else(|| named(cell), str::to_owned);
             let is_new = self.cells.noted_reasons.insert(without_digits(&reason));
@@ -368,12 +398,19 @@ impl Run<'_> {
         self.cells.guard.add(trial, &value, task.default.as_ref() == Some(&value), service.max_harm)
     }
 
+    /// A cell leaves its group. Returns whether it was there.
+    fn leave(&mut self, cell: &Cell, outcome: &Outcome) -> Result<bool, RunError> {
+        let is_new = self.cells.left.insert(cell.id.clone());
+        if is_new {
+            self.record.store.set_cell_outcome(self.record.session, &cell.id, outcome)?;
+        }
+        Ok(is_new)
+    }
+
     /// All cells leave, for one reason.
     fn end_all(&mut self, outcome: &Outcome) -> Result<(), RunError> {
         for cell in self.plan.cells.clone() {
-            if self.cells.left.insert(cell.id.clone()) {
-                self.record.store.set_cell_outcome(self.record.session, &cell.id, outcome)?;
-            }
+            self.leave(&cell, outcome)?;
         }
         let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
         self.record.tell(format!("nothing is measured: {reason}"));

@@ -14,7 +14,6 @@ use crate::block::BlockTask;
 use crate::interim::SessionAnalysis;
 use crate::run::{Ended, Run, RunError};
 use crate::run_state::TimeSum;
-use crate::time_limit::TimeUse;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 pub(crate) const SHORTEST_SHARE: f64 = 0.25;
@@ -72,7 +71,6 @@ impl Run<'_> {
         self.begin_analysis(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
-        let spending = TimeUse::begin(self, groups);
         for number in 0..rounds {
             for turn in schedule::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
@@ -102,7 +100,7 @@ impl Run<'_> {
                 break;
             }
             if live.iter().any(|confirmed| self.is_out_of_time(number, confirmed)) {
-                return self.end_by_time(&live, &spending);
+                return self.end_by_time(&live);
             }
             if number == 0 {
                 self.warn_of_slow_blocks(groups)?;
@@ -112,7 +110,7 @@ impl Run<'_> {
     }
 
     /// Ends an analysis whose time is over, with a note where blocks are missing.
-    fn end_by_time(&mut self, live: &[&ConfirmedGroup], spending: &TimeUse) -> Result<AnalysisEnd, RunError> {
+    fn end_by_time(&mut self, live: &[&ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
         let look = self.look;
         let progress = |confirmed: &&ConfirmedGroup| {
             (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
@@ -124,8 +122,7 @@ impl Run<'_> {
             1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
             _ => "the time of --max-time".to_owned(),
         };
-        let why = spending.used_up_by(self);
-        let note = format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over: {why}");
+        let note = format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over");
         if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
             self.record.note(note)?;
             return Ok(AnalysisEnd::CutShort);
@@ -165,6 +162,10 @@ impl Run<'_> {
                 let named = if family.is_screened() { ids.first() } else { ids.get(ids.len() / 2) };
                 let leader = named.and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
                 let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
+                // No change is left, and long runs of the program as it is alone show nothing.
+                if cells.len() == 1 && self.plan.has_long_runs() {
+                    continue;
+                }
                 let twin = (cells.len() > 1).then(|| twin(&leader));
                 // The harness costs nothing while a program runs.
                 let floor = self.plan.task.is_none().then(|| floor(&leader));

@@ -103,7 +103,8 @@ impl<'a> Run<'a> {
             plan: serde_json::to_value(&plan).unwrap_or(Value::Null),
             machine: machine(&options.links),
             notes: plan.notes.clone(),
-            started_unix_ns: unix_ns(),
+            // The watched run belongs to it.
+            started_unix_ns: unix_ns().saturating_sub(plan.watched_ns()),
             ..bytegauge_model::SessionRecord::default()
         })?;
         store.add_groups(session, &plan.groups)?;
@@ -194,6 +195,8 @@ impl<'a> Run<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
     ) -> Run<'a> {
+        let clock = RunClock { began_ns: monotonic_ns().saturating_sub(plan.watched_ns()), ..RunClock::default() };
+        let times = RunTimes::after_watched(&plan);
         Run {
             plan,
             options,
@@ -206,8 +209,8 @@ impl<'a> Run<'a> {
                 pool: None,
                 service: None,
             },
-            clock: RunClock { began_ns: monotonic_ns(), ..RunClock::default() },
-            times: RunTimes::default(),
+            clock,
+            times,
             done: StageResults::default(),
             cells: CellStates::default(),
             look: 1,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Outcome, Probe, SessionId, Trial};
-use bytegauge_plan::RunTime;
+use bytegauge_plan::Plan;
 use bytegauge_stats::quantile::median;
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
@@ -119,8 +119,6 @@ pub(crate) struct RunTimes {
     overheads: BTreeMap<GroupId, TimeSum>,
     /// Trials of a program with their overhead, by cell.
     runs: BTreeMap<CellId, TimeSum>,
-    /// The runs alone.
-    within_runs: TimeSum,
     /// Time spent in trials.
     pub(crate) trials_ns: u64,
     /// Overheads of blocks in addition to their trials.
@@ -130,6 +128,20 @@ pub(crate) struct RunTimes {
 }
 
 impl RunTimes {
+    /// What the watched run of a program shows, if there was one.
+    pub(crate) fn after_watched(plan: &Plan) -> RunTimes {
+        let (mut times, ns) = (RunTimes::default(), plan.watched_ns());
+        for cell in plan.cells.iter().filter(|cell| ns > 0 && plan.is_unchanged(&cell.factors)) {
+            times.runs.entry(cell.id.clone()).or_default().add(ns, 1);
+        }
+        times
+    }
+
+    /// The shortest run of a program with its overhead, of any value.
+    pub(crate) fn shortest_run_ns(&self) -> Option<u64> {
+        self.runs.values().filter_map(|runs| runs.mean_ns()).min()
+    }
+
     /// Overhead of a trial in addition to its warm-up and window: in its group (with many flows it is far more than with one),
     /// else in all groups.
     pub(crate) fn overhead_ns(&self, group: &GroupId) -> Option<u64> {
@@ -145,10 +157,8 @@ impl RunTimes {
     }
 
     /// Mean time of a trial of a program over the measured values.
-    pub(crate) fn mean_run(&self) -> Option<RunTime> {
-        let all_ns = mean_ns(self.runs.values().filter_map(|runs| runs.mean_ns()))?;
-        let run_ns = self.within_runs.mean_ns()?.min(all_ns);
-        Some(RunTime { run_ns, around_ns: all_ns - run_ns })
+    pub(crate) fn mean_run_ns(&self) -> Option<u64> {
+        mean_ns(self.runs.values().filter_map(|runs| runs.mean_ns()))
     }
 
     /// Time of a trial of those values that are likely confirmed: the fast half of the measured ones, and those that are confirmed
@@ -165,7 +175,6 @@ impl RunTimes {
     pub(crate) fn forget_overheads(&mut self) {
         self.overheads.clear();
         self.runs.clear();
-        self.within_runs = TimeSum::default();
     }
 
     /// Learns from a trial of one window, or of a search with several probes.
@@ -188,7 +197,6 @@ impl RunTimes {
         self.overheads.entry(cell.group.clone()).or_default().add(overhead_ns, measurements);
         if is_program {
             self.runs.entry(cell.subject().clone()).or_default().add(spent_ns, 1);
-            self.within_runs.add(trial.wall_ns, 1);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, FactorKey, Level, Spec};
-use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family, RunTime};
+use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family};
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
@@ -96,7 +96,10 @@ impl Run<'_> {
             }
             let choices = self.choices(family);
             let keeps = |cell: &Cell| only.is_none_or(|only| only.contains(&choices[&choice(cell)]));
-            let cells: Vec<Cell> = self.live_cells(group).filter(|cell| keeps(cell)).cloned().collect();
+            // The watched run was one of the program as it is.
+            let is_known = |cell: &Cell| self.plan.has_long_runs() && self.plan.is_unchanged(&cell.factors);
+            let cells = self.live_cells(group).filter(|cell| keeps(cell) && !is_known(cell));
+            let cells: Vec<Cell> = cells.cloned().collect();
             if cells.is_empty() {
                 continue;
             }
@@ -153,7 +156,7 @@ impl Run<'_> {
     fn wanted_that_fit(&self, family: &Family) -> usize {
         let ranked = self.ranked(family, family.choices);
         let choices = self.choices(family);
-        let mean_ns = self.times.mean_run().map_or(self.plan.design.overhead_ns, RunTime::all_ns);
+        let mean_ns = self.times.mean_run_ns().unwrap_or(self.plan.design.overhead_ns);
         let mut of_choice = vec![(mean_ns, false); family.choices];
         for cell in self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)) {
             let (run_ns, always) = &mut of_choice[choices[&choice(cell)]];

@@ -80,12 +80,12 @@ impl Run<'_> {
     /// need is known after their screening.
     fn fit_runs(&mut self) -> Result<(), RunError> {
         let is_due = self.done.first_blocks.is_empty() && !self.plan.screens_changes();
-        let Some(run) = self.times.mean_run().filter(|_| is_due) else { return Ok(()) };
+        let Some(run_ns) = self.times.mean_run_ns().filter(|_| is_due) else { return Ok(()) };
         let spent_ns = self.clock.spent_ns();
-        if let Some(needed_ns) = self.plan.budget_for_runs(run, self.confirmed_run_ns(run.all_ns()), spent_ns) {
-            let mut text = self.plan.too_short_for(run, needed_ns);
+        if let Some(needed_ns) = self.plan.budget_for_runs(run_ns, self.confirmed_run_ns(run_ns), spent_ns) {
+            let mut text = self.plan.too_short_for(run_ns, needed_ns);
             self.noted_time = true;
-            if self.plan.budget_is_stated() {
+            if self.plan.keeps_budget() {
                 text += &self.stops_at(needed_ns);
                 self.record.store.add_note(self.record.session, &text)?;
             } else {

@@ -2,8 +2,7 @@
 //!
 //! Also the reductions if measuring is slower than planned.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 
 use bytegauge_model::session::{self, Stage};
 use bytegauge_model::unit::forecast;
@@ -12,7 +11,6 @@ use bytegauge_plan::{FINALISTS_MIN, Family, OVERTIME};
 
 use crate::confirm::{ConfirmedGroup, SHORTEST_SHARE};
 use crate::run::{Run, RunError};
-use crate::run_state::TimeSum;
 
 /// The most time of the minimum number of blocks, as a multiple of the budget.
 const OVERTIME_FEWEST: f64 = 1.5;
@@ -32,18 +30,22 @@ impl Run<'_> {
 
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
-    /// program's runs may be unknown: one block of it is measured in any case, since a session without a block is useless. No
+    /// program's runs may be unknown: one block of it is measured in any case, since a session without a block is useless. Where a
+    /// watched run shows that the minimum does not fit, the time is kept. No
     /// block begins that would end beyond a limit set by the user, or beyond that of a program's runs. The last block of the
     /// minimum of a program may do so.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
-        if fewest && (self.clock.resumed || rounds_done == 0 && self.plan.task.is_some()) {
+        let spent_ns = self.clock.spent_ns() as f64;
+        let left = self.plan.design.blocks_min.saturating_sub(rounds_done) as f64;
+        let is_hopeless = self.plan.has_long_runs()
+            && spent_ns + left * self.forecast_ns(next) > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+        if fewest && (self.clock.resumed || rounds_done == 0 && self.plan.task.is_some() && !is_hopeless) {
             return false;
         }
-        let spent_ns = self.clock.spent_ns() as f64;
-        let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
+        let patience = if fewest && !is_hopeless { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
         // Blocks of a program are long compared with the overtime, but the last one without which there is no result is worth it.
-        let is_last = rounds_done + 1 == self.plan.design.blocks_min;
+        let is_last = rounds_done + 1 == self.plan.design.blocks_min && !is_hopeless;
         let is_strict = self.look > 1 || (self.plan.task.is_some() && !is_last);
         let next_ns = if is_strict { self.forecast_ns(next) } else { 0.0 };
         self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
@@ -53,6 +55,15 @@ impl Run<'_> {
     pub(crate) fn is_beyond_overtime(&self) -> bool {
         let spent_ns = self.clock.spent_ns() as f64;
         self.limit_ns().is_some_and(|limit_ns| spent_ns > limit_ns * OVERTIME_FEWEST / OVERTIME)
+    }
+
+    /// Whether a first run of a changed program fits the time, if runs are long: with one of the program as it is, if another change
+    /// is to be compared with it.
+    pub(crate) fn fits_long_run(&self) -> bool {
+        let as_it_is_ns = self.plan.watched_ns();
+        let limit_ns = self.times.shortest_run_ns().and_then(|ns| self.plan.run_limit_ns(ns)).unwrap_or(0);
+        let then_ns = if limit_ns < as_it_is_ns { as_it_is_ns } else { 0 };
+        !self.plan.has_long_runs() || self.clock.spent_ns() + limit_ns + then_ns <= self.plan.budget_ns
     }
 
     /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
@@ -71,7 +82,7 @@ impl Run<'_> {
     /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
     pub(crate) fn take_longer(&mut self, end_ns: u64) -> Result<(), RunError> {
         let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
-        let is_kept = self.plan.task.is_some() && self.plan.budget_is_stated();
+        let is_kept = self.plan.task.is_some() && self.plan.keeps_budget();
         if self.plan.task.is_none() || self.plan.screens_changes() && !is_kept {
             self.plan.budget_ns = end.0;
         }
@@ -80,7 +91,9 @@ impl Run<'_> {
         if std::mem::replace(&mut self.noted_time, true) && is_near {
             return Ok(());
         }
-        match self.times.mean_run().filter(|_| self.plan.screens_changes()) {
+        let as_it_is_ns = Some(self.plan.watched_ns()).filter(|_| self.plan.has_long_runs());
+        let run = as_it_is_ns.or_else(|| self.times.mean_run_ns());
+        match run.filter(|_| self.plan.screens_changes()) {
             Some(run) => self.record.note(self.plan.too_short_for(run, end_ns) + &self.stops_at(end_ns))?,
             None => self.record.tell(self.plan.takes_longer(end, planned) + &self.stops_at(end_ns)),
         }
@@ -89,7 +102,7 @@ impl Run<'_> {
 
     /// When a program's session that would end at this time stops, as the end of a note; empty where it does not.
     pub(crate) fn stops_at(&self, end_ns: u64) -> String {
-        let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+        let last_ns = self.plan.budget_ns as f64 * if self.plan.has_long_runs() { OVERTIME } else { OVERTIME_FEWEST };
         if self.plan.task.is_none() || end_ns as f64 <= last_ns || self.clock.resumed {
             return String::new();
         }
@@ -104,93 +117,6 @@ impl Run<'_> {
 pub(crate) fn with_spare(ns: u64) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     Nanos((ns + ns / 10).div_ceil(SECOND) * SECOND)
-}
-
-// The use of the time of an analysis that ran out of time.
-
-/// Blocks count as slower than forecast above this multiple of the forecast: less is noise.
-const SLOWER: f64 = 1.1;
-
-/// The state when an analysis began, or was resumed.
-pub(crate) struct TimeUse {
-    /// When it was, from the session's begin, nanoseconds.
-    before_ns: u64,
-    /// Whether blocks of the same analysis were measured before.
-    resumed: bool,
-    /// A block of each group by forecast, nanoseconds, and the time and number of those that were complete.
-    groups: BTreeMap<GroupId, (f64, TimeSum)>,
-}
-
-/// The main use of the time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum UsedUpBy {
-    /// Blocks took this time, longer than the forecast, nanoseconds.
-    SlowBlocks { took_ns: u64, forecast_ns: u64, resumed: bool },
-    /// Broken blocks, and cells that failed in them, took this time, nanoseconds.
-    Broken(u64),
-    /// Blocks took the forecast time, which exceeds the budget.
-    AsForecast,
-    /// This time had passed before the analysis began, nanoseconds.
-    Before(u64),
-}
-
-impl TimeUse {
-    /// The present state, with the forecast of the analysis's blocks.
-    pub(crate) fn begin(run: &Run<'_>, groups: &[ConfirmedGroup]) -> TimeUse {
-        let known = |confirmed: &ConfirmedGroup| {
-            let complete = run.times.blocks.get(&confirmed.group).copied().unwrap_or_default();
-            (confirmed.group.clone(), (run.forecast_ns(confirmed), complete))
-        };
-        let earlier = |group: &GroupId| if run.look > 1 { run.target(group, run.look - 1) } else { 0 };
-        let goes_on = |one: &ConfirmedGroup| run.visits(&one.group, Stage::Confirm) > earlier(&one.group);
-        TimeUse {
-            before_ns: run.clock.spent_ns(),
-            resumed: groups.iter().any(goes_on),
-            groups: groups.iter().map(known).collect(),
-        }
-    }
-
-    /// Compares the state at the begin with the present one.
-    pub(crate) fn used_up_by(&self, run: &Run<'_>) -> UsedUpBy {
-        let (mut forecast_ns, mut complete_ns) = (0.0, 0);
-        for (group, (block_ns, before)) in &self.groups {
-            let now = run.times.blocks.get(group).copied().unwrap_or_default();
-            forecast_ns += (now.count - before.count) as f64 * block_ns;
-            complete_ns += now.ns - before.ns;
-        }
-        let in_look_ns = run.clock.spent_ns().saturating_sub(self.before_ns);
-        let broken_ns = in_look_ns.saturating_sub(complete_ns);
-        used_up_by(self.before_ns, forecast_ns, complete_ns, broken_ns, self.resumed)
-    }
-}
-
-fn used_up_by(before_ns: u64, forecast_ns: f64, complete_ns: u64, broken_ns: u64, resumed: bool) -> UsedUpBy {
-    let beyond_ns = complete_ns as f64 - forecast_ns;
-    let is_slow = complete_ns as f64 > SLOWER * forecast_ns;
-    if is_slow && beyond_ns >= broken_ns as f64 {
-        UsedUpBy::SlowBlocks { took_ns: complete_ns, forecast_ns: forecast_ns as u64, resumed }
-    } else if broken_ns > before_ns {
-        UsedUpBy::Broken(broken_ns)
-    } else if before_ns >= complete_ns {
-        UsedUpBy::Before(before_ns)
-    } else {
-        UsedUpBy::AsForecast
-    }
-}
-
-impl fmt::Display for UsedUpBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |ns: u64| Nanos(ns / 10_000_000 * 10_000_000);
-        match *self {
-            UsedUpBy::SlowBlocks { took_ns, forecast_ns, resumed } => {
-                let which = if resumed { "those since it was resumed" } else { "those" };
-                write!(f, "{which} took {}, but {} were forecast", forecast(took_ns), forecast(forecast_ns))
-            }
-            UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
-            UsedUpBy::AsForecast => f.write_str("the blocks need more time, as forecast"),
-            UsedUpBy::Before(ns) => write!(f, "earlier steps took {}", shown(ns)),
-        }
-    }
 }
 
 // Reductions if measuring is slower than planned: rounds of screening first, then finalists, so that the minimum number
@@ -298,32 +224,6 @@ fn most_that_fit(left_ns: f64, planned: usize, fewest_ns: impl Fn(usize) -> f64)
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn check(before_s: u64, forecast_s: u64, complete_s: u64, broken_s: u64, expected: &str) {
-        let forecast_ns = (forecast_s * SECOND) as f64;
-        let why = used_up_by(before_s * SECOND, forecast_ns, complete_s * SECOND, broken_s * SECOND, false);
-        assert_eq!(why.to_string(), expected, "{before_s} {forecast_s} {complete_s} {broken_s}");
-    }
-
-    #[test]
-    fn the_main_use_of_time_is_named() {
-        check(1, 10, 15, 0, "those took 15 s, but 10 s were forecast");
-        check(12, 10, 15, 0, "those took 15 s, but 10 s were forecast");
-        let resumed = used_up_by(SECOND, 10.0 * SECOND as f64, 15 * SECOND, 0, true).to_string();
-        assert_eq!(resumed, "those since it was resumed took 15 s, but 10 s were forecast");
-        check(12, 0, 0, 0, "earlier steps took 12 s");
-        check(12, 3, 3, 1, "earlier steps took 12 s");
-        check(1, 0, 0, 11, "blocks in which a cell failed took 11 s");
-        check(1, 10, 10, 0, "the blocks need more time, as forecast");
-        check(1, 5, 6, 4, "blocks in which a cell failed took 4 s");
-    }
-}
-
-#[cfg(test)]
-mod shorten_plan_tests {
     use super::*;
 
     #[test]

@@ -205,7 +205,11 @@ pub struct SocketChanges {
     /// Those of the client, where both programs are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_client: Option<SocketsSeen>,
-    /// Whether they follow from the watched run; otherwise the user named them.
+    /// Time of that run with the start and end of its programs, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_ns: Option<u64>,
+    /// Whether they are screened: they follow from the watched run, or that took so long that the user's changes cannot all have enough
+    /// runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub are_proposed: bool,
     /// What the filter adds to a system call of the program, nanoseconds.

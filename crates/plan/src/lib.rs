@@ -31,7 +31,6 @@ pub use missing_features::Catalog;
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanSpec, ProfileSpec};
-pub use task::RunTime;
 
 use bytegauge_model::{LevelError, Workload};
 use thiserror::Error;

@@ -9,14 +9,17 @@ use crate::engines::NO_BYTES;
 use crate::plan::{Family, Plan};
 use crate::spec::PlanSpec;
 
-/// Overhead of a run is mentioned from this share of the whole on.
-const AROUND: f64 = 0.1;
-
 /// The factor whose levels are tried.
 pub(crate) const VALUE: &str = "value";
 
 /// Safety factor of a forecast from few runs: it stays within a third of what was needed.
 const SPARE: f64 = 1.15;
+
+/// Runs of a program are long from this share of the session's time on: its first runs and the fewest blocks do not fit.
+const LONG_RUN: f64 = 0.03;
+
+/// A first run of a changed program may take this multiple of the shortest run.
+const LIMIT: u64 = 4;
 
 /// A server may take this time until it is ready, however short the session is, nanoseconds.
 const READY_MIN_NS: u64 = 5_000_000_000;
@@ -50,35 +53,6 @@ pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// Time of a trial of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunTime {
-    /// The run, nanoseconds.
-    pub run_ns: u64,
-    /// Overhead, nanoseconds: starting and ending it, its preparation, its server.
-    pub around_ns: u64,
-}
-
-impl RunTime {
-    /// All of it, nanoseconds.
-    pub fn all_ns(self) -> u64 {
-        self.run_ns + self.around_ns
-    }
-}
-
-impl RunTime {
-    /// `a run takes about 4 s, and starting and ending it 6 s more`, if that is a noticeable part.
-    fn text(self, has_server: bool) -> String {
-        let shown = |ns: u64| Nanos(if ns < 1_000_000 { ns } else { ns / 1_000_000 * 1_000_000 });
-        let (run, around) = (shown(self.run_ns), shown(self.around_ns));
-        if (self.around_ns as f64) < self.all_ns() as f64 * AROUND {
-            return format!("a run takes about {run}");
-        }
-        let it = if has_server { "it and its server" } else { "it" };
-        format!("a run takes about {run}, and starting and ending {it} {around} more")
-    }
-}
-
 impl Plan {
     /// Whether an option is confirmed regardless of screening: the user's present value, since the gain over it matters, the
     /// recommendation of an earlier session, since it is to be checked, or the removal of a call that the program makes itself,
@@ -91,14 +65,49 @@ impl Plan {
         asked.any(|asked| *asked == value) || self.screens_changes() && task.changes.as_ref().is_some_and(removes)
     }
 
+    /// Whether an option is the present value of a program.
+    pub fn is_unchanged(&self, choice: &bytegauge_model::Spec) -> bool {
+        self.task.as_ref().is_some_and(|task| task.default.is_some() && task.default == choice.value())
+    }
+
     /// Whether changes of a program are screened: as many as fit are confirmed.
     pub fn screens_changes(&self) -> bool {
         self.families.iter().any(|family| family.finalists == Finalists::ThatFit)
     }
 
+    /// Time of the watched run of a program whose sockets are changed, nanoseconds; 0 without one.
+    pub fn watched_ns(&self) -> u64 {
+        self.task.as_ref().and_then(|task| task.changes.as_ref()?.watched_ns).unwrap_or(0)
+    }
+
+    /// Whether the watched run of a program took so long that few runs of it fit the session's time.
+    pub fn has_long_runs(&self) -> bool {
+        self.is_long_run(self.watched_ns())
+    }
+
+    /// Whether few runs that take this time, nanoseconds, fit the session's time.
+    pub fn is_long_run(&self, ns: u64) -> bool {
+        self.blocks.is_none() && ns as f64 > self.budget_ns as f64 * LONG_RUN
+    }
+
+    /// How long a first run of a changed program may take where one of the session took `shortest_ns`, nanoseconds: one that takes many
+    /// times as long is not among the best, and one that exceeds a long run of the program as it is helps as little. In any case it may
+    /// take a share of the session's time. `None` where each change gets a number of blocks.
+    pub fn run_limit_ns(&self, shortest_ns: u64) -> Option<u64> {
+        let watched_ns = self.watched_ns();
+        let (most_ns, least_ns) = match self.has_long_runs() {
+            true => (watched_ns + watched_ns / 4, self.budget_ns / 50),
+            false => (u64::MAX, self.budget_ns / 20),
+        };
+        let limit_ns = (LIMIT * shortest_ns).min(most_ns).max(least_ns);
+        (watched_ns > 0 && self.blocks.is_none()).then_some(limit_ns)
+    }
+
     /// Calibration trials of a family; for a program the first run, and one each of a few values.
     pub fn calibration_trials(&self, family: &Family) -> u64 {
         match self.task {
+            // A long run was watched, and shows how long runs take.
+            Some(_) if self.has_long_runs() => 0,
             // A run was watched before, and a screening of all follows.
             Some(_) if self.screens_changes() => 2,
             Some(_) => self.design.calibration_trials.min(family.choices as u64 + 1),
@@ -115,18 +124,18 @@ impl Plan {
         std::iter::once(middle).chain((0..others).map(spread)).take_while(|_| values > 0).collect()
     }
 
-    /// After calibration: the budget that the fewest blocks need, if it exceeds the given one. `run` is a run of any value, and
-    /// `confirmed_ns` the time of one of those that are likely confirmed: the slow ones are not. `None` if the budget suffices, without
+    /// After calibration: the budget that the fewest blocks need, if it exceeds the given one. `run_ns` is the time of a run of any value, and
+    /// `confirmed_ns` that of one of those that are likely confirmed: the slow ones are not. `None` if the budget suffices, without
     /// a task, and for a single value, where any number of blocks is useful.
-    pub fn budget_for_runs(&self, run: RunTime, confirmed_ns: u64, spent_ns: u64) -> Option<u64> {
+    pub fn budget_for_runs(&self, run_ns: u64, confirmed_ns: u64, spent_ns: u64) -> Option<u64> {
         self.task.as_ref()?;
         if self.families.iter().all(|family| family.choices < 2) {
             return None;
         }
         let runs = |family: &Family| {
             let (screening, confirmed) = self.fewest_runs(family);
-            let each_ns = if family.is_screened() { confirmed_ns } else { run.all_ns() };
-            screening.saturating_mul(run.all_ns()).saturating_add(confirmed.saturating_mul(each_ns))
+            let each_ns = if family.is_screened() { confirmed_ns } else { run_ns };
+            screening.saturating_mul(run_ns).saturating_add(confirmed.saturating_mul(each_ns))
         };
         let runs_ns: u64 = self.families.iter().map(runs).fold(0, u64::saturating_add);
         let runs_ns = runs_ns.saturating_mul(self.stretch());
@@ -146,16 +155,6 @@ impl Plan {
         (screening, family.groups.len() as u64 * blocks_min * confirmed)
     }
 
-    /// The longest run of a program of which the budget has time for the fewest blocks, nanoseconds; `None` without a program.
-    pub fn longest_run_ns(&self) -> Option<u64> {
-        self.task.as_ref()?;
-        let runs = self.families.iter().map(|family| {
-            let (screening, confirmed) = self.fewest_runs(family);
-            self.calibration_trials(family) + screening + confirmed
-        });
-        self.budget_ns.checked_div(self.stretch() * runs.sum::<u64>())
-    }
-
     /// How long a program's server may take until it is ready, nanoseconds: no longer than a run, and a session of a given time is
     /// useless with a server that takes half of it.
     pub fn ready_ns(&self, run_timeout_ns: u64) -> u64 {
@@ -169,16 +168,22 @@ impl Plan {
         self.design.blocks_max == BLOCKS_STATED_MAX
     }
 
+    /// Whether the session's time is kept however long runs take: the user gave it, or a watched run shows what fits.
+    pub fn keeps_budget(&self) -> bool {
+        self.budget_is_stated() || self.watched_ns() > 0
+    }
+
     /// The note if the budget is too short for these runs. A stated budget is kept, and only the blocks that fit are
     /// measured.
-    pub fn too_short_for(&self, run: RunTime, needed_ns: u64) -> String {
+    pub fn too_short_for(&self, run_ns: u64, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
         let (blocks, needed) = (self.design.blocks_min, Nanos(seconds * 1_000_000_000));
         let task = self.task.as_ref();
-        let run = run.text(task.is_some_and(|task| task.server.is_some()));
+        let run = Nanos(if run_ns < 1_000_000 { run_ns } else { run_ns / 1_000_000 * 1_000_000 });
+        let with = if task.is_some_and(|task| task.server.is_some()) { " with its server" } else { "" };
         let options = if task.is_some_and(|task| task.changes.is_some()) { "changes by --option" } else { "values" };
-        let fewest = format!("{run}, so the minimum of {blocks} blocks needs about {needed}");
-        match self.budget_is_stated() {
+        let fewest = format!("a run{with} takes about {run}, so the minimum of {blocks} blocks needs about {needed}");
+        match self.keeps_budget() {
             true => format!(
                 "{fewest}: the blocks that fit the budget of {} may give no significant result; for one give --time \
                  {seconds}s, fewer {options}, or less to do in a run",
@@ -263,8 +268,22 @@ mod tests {
         // The user wants each of these, or gave the number of blocks.
         assert_eq!(family(&changed(false, &values, None)), (false, Finalists::All));
         assert_eq!(family(&changed(true, &values, Some(6))), (false, Finalists::All));
-        // Two runs of calibration, two screenings of all four, and six blocks of all four and an A/A control.
-        assert_eq!(proposed.longest_run_ns(), Some(proposed.budget_ns / (2 + 2 * 4 + 6 * 5)));
+        // A watched run of 4 s: few fit a minute, and a first run of a change is ended when it shows nothing more.
+        let watched = |seconds: u64| {
+            let mut plan = proposed.clone();
+            let changes = plan.task.as_mut().and_then(|task| task.changes.as_mut()).unwrap();
+            changes.watched_ns = Some(seconds * 1_000_000_000).filter(|ns| *ns > 0);
+            plan
+        };
+        let limits = |seconds: u64, shortest_ns: u64| watched(seconds).run_limit_ns(shortest_ns);
+        assert_eq!([1, 4].map(|seconds| watched(seconds).has_long_runs()), [false, true]);
+        assert_eq!([0, 1, 4].map(|seconds| watched(seconds).keeps_budget()), [false, true, true]);
+        assert_eq!(limits(0, 1), None, "no run was watched");
+        assert_eq!(limits(1, 1_000_000_000), Some(4_000_000_000), "four times the shortest");
+        assert_eq!(limits(1, 1_000_000), Some(3_000_000_000), "a share of the minute in any case");
+        assert_eq!(limits(4, 4_000_000_000), Some(5_000_000_000), "little longer than as it is");
+        assert_eq!(limits(4, 1_000_000), Some(1_200_000_000));
+        assert_eq!(watched(4).calibration_trials(&proposed.families[0]), 0);
     }
 
     #[test]
@@ -285,31 +304,24 @@ mod tests {
     fn long_runs_need_a_longer_budget() {
         let plan = plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).unwrap();
         const SECOND: u64 = 1_000_000_000;
-        let run = |run_ns: u64| RunTime { run_ns, around_ns: 0 };
-        assert_eq!(plan.budget_for_runs(run(SECOND / 10), SECOND / 10, 0), None);
+        assert_eq!(plan.budget_for_runs(SECOND / 10, SECOND / 10, 0), None);
         // Three values and an A/A control, six times, with some time to spare, and the time of calibration. No value leaves.
         for confirmed_ns in [SECOND, 10 * SECOND] {
-            assert_eq!(plan.budget_for_runs(run(10 * SECOND), confirmed_ns, 0), Some(276 * SECOND));
-            assert_eq!(plan.budget_for_runs(run(10 * SECOND), confirmed_ns, 7 * SECOND), Some(283 * SECOND));
+            assert_eq!(plan.budget_for_runs(10 * SECOND, confirmed_ns, 0), Some(276 * SECOND));
+            assert_eq!(plan.budget_for_runs(10 * SECOND, confirmed_ns, 7 * SECOND), Some(283 * SECOND));
         }
-        // Four runs of calibration, and six times three values and an A/A control.
-        assert_eq!(plan.longest_run_ns(), Some(plan.budget_ns / 28));
-        let served = RunTime { run_ns: 4 * SECOND, around_ns: 6 * SECOND };
-        assert_eq!(plan.budget_for_runs(served, 10 * SECOND, 7 * SECOND), Some(283 * SECOND));
-        let note = plan.too_short_for(served, 307 * SECOND);
-        assert!(note.starts_with("a run takes about 4 s, and starting and ending it 6 s more, so"), "{note}");
-        assert!(!plan.too_short_for(run(10 * SECOND), 300 * SECOND).contains("may give no significant result"));
+        assert!(!plan.too_short_for(10 * SECOND, 300 * SECOND).contains("may give no significant result"));
         let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
-            plan.too_short_for(run(10 * SECOND), 300 * SECOND)
+            plan.too_short_for(10 * SECOND, 300 * SECOND)
         });
         assert!(stated.is_ok_and(|note| note.contains("may give no significant result; for one give --time 300s")));
         // A single value has no comparison, however many blocks there are.
         let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
-        assert_eq!(one.budget_for_runs(run(10 * SECOND), 10 * SECOND, 0), None);
+        assert_eq!(one.budget_for_runs(10 * SECOND, 10 * SECOND, 0), None);
         // The fast ones of ten values are confirmed.
         let ten = self::plan(&["dd", "bs={value}"], &[("value", "512,4K..1M")]).unwrap();
-        let needs = |confirmed: u64| ten.budget_for_runs(run(10 * SECOND), confirmed * SECOND, 0).expect("more time");
+        let needs = |confirmed: u64| ten.budget_for_runs(10 * SECOND, confirmed * SECOND, 0).expect("more time");
         assert!(needs(1) < needs(10) / 2, "{} {}", needs(1), needs(10));
     }
 

@@ -29,8 +29,8 @@ const NAME: usize = 11;
 /// Cautions below the results.
 const CAUTIONS_MAX: usize = 2;
 
-/// More changes that were dropped are counted instead of named.
-const DROPPED_NAMED_MAX: usize = 4;
+/// More changes that were dropped are counted instead of named, and more reasons why changes were not tried.
+const NAMED_MAX: usize = 3;
 
 /// Longer lines of text are hard to read.
 const TEXT_MAX: usize = 100;
@@ -40,12 +40,12 @@ fn ends(change: &ChangeView) -> [f64; 3] {
     [change.change, change.lower, change.upper].map(|share| share.unwrap_or(f64::NAN))
 }
 
-/// The result of a session; `None` if it changed no options.
+/// The result of a session; `None` if it changed no options. With `full` it names all of them, and what rarely matters.
 #[must_use]
-pub fn render(view: &Report, style: &TerminalStyle) -> Option<String> {
-    let changes = view.changes()?;
-    let width = style.columns.clamp(40, TEXT_MAX);
-    let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width, program: &style.program };
+pub fn render(view: &Report, style: &TerminalStyle, full: bool) -> Option<String> {
+    let changes = view.changes().filter(|changes| !changes.changes.is_empty())?;
+    let (width, program) = (style.columns.clamp(40, TEXT_MAX), style.program.as_str());
+    let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width, program, full };
     Some(screen.lines().join("\n") + "\n")
 }
 
@@ -58,6 +58,7 @@ struct Screen<'a> {
     width: usize,
     /// The words by which the user calls the product.
     program: &'a str,
+    full: bool,
 }
 
 impl Screen<'_> {
@@ -139,6 +140,14 @@ impl Screen<'_> {
         self.changes().find(|change| change.is_best)
     }
 
+    /// Further changes that are shown to help. Another value of the same option replaces the best one, and is only in the table.
+    fn also_helping(&self) -> impl Iterator<Item = &ChangeView> {
+        let options = |change: &ChangeView| self.task.named(&change.value).iter();
+        self.with(ChangeEffect::Better).filter(move |change| {
+            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| !of.replaces(one))))
+        })
+    }
+
     /// A change as a row is headed.
     fn label(&self, value: &str) -> String {
         change_label(self.task, value)
@@ -168,7 +177,9 @@ impl Screen<'_> {
         let is_shown = |cell: &&CellView| self.test.is_none_or(|test| test.id == cell.group);
         let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(is_shown);
         let cell = cells.find(|cell| is_it(cell.level("value").name()));
-        cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0)
+        let watched = || self.task.watched_ns.filter(|_| value == AS_IT_IS && self.counted() == Counted::Runs);
+        let median = cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0);
+        median.or_else(|| Some(1e9 / watched()? as f64))
     }
 
     /// A rate, or the cost of a run that follows from it.
@@ -225,14 +236,7 @@ impl Screen<'_> {
     /// The conclusions, each under its name.
     fn results(&self) -> Vec<(&str, String)> {
         let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
-        // Another value of the same option replaces the best one, and is only in the table.
-        let options = |change: &ChangeView| self.task.named(&change.value).iter();
-        let is_apart = |change: &&ChangeView| {
-            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| !of.replaces(one))))
-        };
-        out.extend(
-            self.with(ChangeEffect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))),
-        );
+        out.extend(self.also_helping().map(|change| ("Also helps", self.code_and_gain(change))));
         out.extend(self.beyond_loopback().into_iter().map(|text| ("Network", text)));
         let labels =
             |effect: ChangeEffect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
@@ -242,7 +246,9 @@ impl Screen<'_> {
             out.push(("No effect", format!("{}: at most ±{}", nothing.join("; "), at_most(most))));
         }
         let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-        for change in self.with(ChangeEffect::NotMeasured) {
+        // A fact without an interval has the reason.
+        let is_stated = self.without_interval().is_some();
+        for change in self.with(ChangeEffect::NotMeasured).filter(|change| !is_stated || !change.is_open()) {
             let name = match self.per_second(&change.value) {
                 _ if change.dropped => "Dropped",
                 None => "Skipped",
@@ -254,7 +260,7 @@ impl Screen<'_> {
         let all = self.changes().count();
         let lines = by_reason.into_iter().map(|((name, why), labels)| match labels.len() {
             count if count > 1 && count == all => (name, format!("every change: {why}")),
-            count if count > DROPPED_NAMED_MAX && name == "Dropped" => (name, format!("{count} changes: {why}")),
+            count if count > NAMED_MAX && !self.full => (name, format!("{count} changes: {why}")),
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);
@@ -267,7 +273,10 @@ impl Screen<'_> {
         let ended = self.changes.left_for().filter(|_| is_in_table).map(|why| ("Ended", why.to_owned()));
         let mut out: Vec<(&str, String)> = ended.into_iter().collect();
         out.extend(self.not_inherited().map(|text| ("Unchanged", text)));
-        out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
+        let (all, shown) = (&self.changes.not_tried, if self.full { usize::MAX } else { 1 });
+        let more = all.len().saturating_sub(shown);
+        let more = if more > 0 { format!("; {more} more: --full") } else { String::new() };
+        out.extend(all.iter().take(shown).map(|why| ("Not tried", format!("{why}{more}"))));
         let lasting = self.task.options().filter(|change| change.row().switching == Switching::Lasts);
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
         if self.task.service.is_some() && !lasting.is_empty() {
@@ -279,7 +288,13 @@ impl Screen<'_> {
             ));
         }
         out.extend(self.changes.service.iter().map(|row| ("Moved", self.moved(row))));
-        if self.task.service.is_none() && self.changes.on != "both" && self.task.options().next().is_some() {
+        let asked = self.view.plan.asked.iter().flatten();
+        let has_server = self.full || asked.clone().any(|word| word.starts_with("--start"));
+        if has_server
+            && self.task.service.is_none()
+            && self.changes.on != "both"
+            && self.task.options().next().is_some()
+        {
             out.push(("Changed", format!("sockets of the {} alone (--on)", self.changes.on)));
         }
         let link = self.view.groups.iter().find_map(|group| group.factors.emulated_link());
@@ -291,8 +306,14 @@ impl Screen<'_> {
                 "the programs run in one of their own, and reach each other over its loopback".into(),
             ));
         }
-        out.extend(self.view.cautions.iter().take(CAUTIONS_MAX).map(|text| ("Caution", text.clone())));
-        if let Some(ns) = self.task.filter_ns {
+        out.extend(
+            self.view
+                .cautions
+                .iter()
+                .take(if self.full { usize::MAX } else { CAUTIONS_MAX })
+                .map(|text| ("Caution", text.clone())),
+        );
+        if let Some(ns) = self.task.filter_ns.filter(|_| self.full) {
             out.push((
                 "Cost",
                 format!("the filter adds {ns} ns to each system call of the program, in all runs alike"),
@@ -315,6 +336,9 @@ impl Screen<'_> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
         }
+        if let Some(fact) = self.without_interval() {
+            return Some(fact);
+        }
         if let Some(open) = promising(self.changes()) {
             return Some(format!(
                 "undecided: {} may help, but runs differ too much to be certain",
@@ -325,6 +349,30 @@ impl Screen<'_> {
         let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };
         let is_judged = self.changes().any(|change| change.upper.is_some());
         is_judged.then(|| format!("keep the program as it is: {is_shown}"))
+    }
+
+    /// What runs showed that are too few for an interval, as a fact: a change whose run took less than half of the time.
+    fn without_interval(&self) -> Option<String> {
+        let is_time = matches!(self.counted(), Counted::Runs | Counted::CpuTime);
+        let now = self.per_second(AS_IT_IS).filter(|_| is_time && self.changes().all(|one| one.upper.is_none()))?;
+        let rate = |change: &ChangeView| self.per_second(&change.value).unwrap_or(0.0);
+        let open: Vec<&ChangeView> = self.changes().filter(|one| !one.dropped && one.left_for.is_none()).collect();
+        let most = open.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        // Of those with most of the gain, the removal of a call is the simpler change.
+        let is_simpler =
+            |one: &&&ChangeView| rate(one) > (now * rate(most)).sqrt() && self.task.only_removes(&one.value);
+        let best = open.iter().find(is_simpler).unwrap_or(most);
+        let [cost, as_it_is] = [rate(best), now].map(|per_second| self.cost(Some(per_second)));
+        let why = best.reason.as_deref().unwrap_or_default();
+        if rate(best) < 2.0 * now {
+            let none = "keep the program as it is so far: no run with a change took less than half of";
+            return Some(format!("{none} {as_it_is}; no interval yet: {why}"));
+        }
+        let is_cell = |cell: &&CellView| cell.id == best.cell;
+        let runs = self.view.cells.iter().find(is_cell).map_or(0, |cell| cell.trials);
+        let runs = if runs > 1 { format!("median of {runs} runs") } else { "one run".to_owned() };
+        let label = self.label(&best.value);
+        Some(format!("undecided: “{label}” took {cost} instead of {as_it_is} ({runs}); no interval yet: {why}"))
     }
 
     /// The connections that an option of a server does not reach.
@@ -341,7 +389,8 @@ impl Screen<'_> {
         if has_link || !self.task.seen().any(|(_, seen)| seen.waits.over_loopback) {
             return Vec::new();
         }
-        let helping = self.with(ChangeEffect::Better).flat_map(|change| self.task.named(&change.value));
+        let helping = self.best().into_iter().chain(self.also_helping());
+        let helping = helping.flat_map(|change| self.task.named(&change.value));
         let helping: Vec<&OptionChange> = helping.filter_map(ProgramChange::option).collect();
         let concerns = |row: &&BeyondLoopback| {
             let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
@@ -448,9 +497,17 @@ mod tests {
             service: Vec::new(),
             task: Some(task.clone()),
         };
-        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100, program: "/opt/bytegauge" }
-            .lines()
-            .join("\n")
+        Screen {
+            view: &view,
+            changes: &changes,
+            task: &task,
+            test: None,
+            width: 100,
+            program: "/opt/bytegauge",
+            full: false,
+        }
+        .lines()
+        .join("\n")
     }
 
     fn step(command: &str) -> NextStep {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::bench::{Bench, Ran, python};
 use crate::check::check_no_process_is_left;
 use crate::contract::check_schema;
+use crate::raw::Raw;
 use crate::running_relays::free_address;
 
 /// Sets a small receive buffer, connects to itself, and prints the buffer in force.
@@ -131,9 +132,9 @@ fn a_harmful_call_is_found_and_named() {
         "Skipped",
         "net.ipv4.tcp_available_congestion_control",
         "nodelay=off: it is so already, and the program does not set TCP_NODELAY itself",
-        "the filter adds ",
     ]);
     assert!(!ran.stdout.contains("--values"), "{ran}");
+    bench.run("report 1 --full").exits(0).prints(&["the filter adds ", "Details of the measurement"]);
     let document = bench.run("report --format json").exits(0).json();
     check_schema(&document);
     let removed = change(&document, "rcvbuf=unset");
@@ -210,6 +211,37 @@ fn a_program_that_is_too_slow_shows_why_it_waits() {
     let ran = tune(&bench, &["--timeout", "5s"], &[&python, "-S", &program]).exits(5);
     assert!(ran.stderr.contains("took longer than 5 s"), "{ran}");
     assert!(ran.stderr.contains("Until then, part of a message waits for an acknowledgement"), "{ran}");
+}
+
+#[test]
+fn long_runs_keep_the_time_and_give_facts() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    // Three seconds with the small buffer, until the file is gone.
+    let slow = "
+import os, time
+if s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 16384:
+    time.sleep(3 if os.path.exists(__file__ + '.slow') else 0.3)
+";
+    let program = bench.write("slow.py", &format!("{CLIENT}{slow}"));
+    fs::write(format!("{program}.slow"), "").expect("a file");
+    let ran =
+        bench.run_args(&["tune", "--seed", "1", "--time", "5s", "--", &python, "-S", &program]).exits(0).prints(&[
+            "as it is ",
+            "undecided: “without its SO_RCVBUF” took ",
+            " tune --resume 1 ",
+            "no time for a run of it: ",
+        ]);
+    assert!(!ran.stdout.contains("<- use") && !ran.stdout.contains("setsockopt("), "nothing is decided: {ran}");
+    let before = Raw::of(&bench, 1);
+    before.check_sound();
+    let of_program = |raw: &Raw| raw.trials.iter().filter(|trial| trial["cell"] == "c1").count();
+    assert!(before.status() == "incomplete" && of_program(&before) <= 1, "two long runs do not fit 5 s");
+    fs::remove_file(format!("{program}.slow")).expect("the file");
+    bench.run("tune --resume 1").exits(0);
+    let after = Raw::of(&bench, 1);
+    after.check_sound();
+    assert!(after.status() == "complete" && of_program(&after) >= 6, "the blocks of an interval");
 }
 
 #[test]

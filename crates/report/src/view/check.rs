@@ -131,7 +131,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             let alarm = judged.verdict.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach);
             let end = |side: f64| pair.and_then(|pair| share(pair.mean + side * (pair.critical * pair.error + alarm)));
             let dropped = are_chosen && !settled.is_confirmed() && cell.trials > 0;
-            let behind = dropped.then(|| "not among the best of the first runs, and not measured further".to_owned());
+            let behind = dropped.then(|| "behind in the first runs, and not measured further".to_owned());
             let reason = cell.reason.clone().or(behind).or_else(|| match judged.verdict.inconclusive {
                 Some(why) => Some(why.to_string()),
                 None => pair.is_none().then(|| "no result before the first analysis".to_owned()),

@@ -277,7 +277,7 @@ impl ProgramRun<'_> {
                 ProgramEvent::Nothing => {
                     let limit = bytegauge_model::Nanos(self.timeout_ns);
                     return Err(EndError::Program(format!(
-                        "{} took longer than {limit} and was ended: give it less to do, or more --timeout",
+                        "{} took longer than {limit} and was ended: give it less to do, or more time (--timeout, --time)",
                         programs[0].what
                     )));
                 }
