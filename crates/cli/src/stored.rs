@@ -251,16 +251,12 @@ pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Fai
             terminal::print_styled(&style(store), |style| {
                 let text = match group {
                     Some(group) => render::full::one_test(view, group, style).unwrap_or_default(),
-                    None => {
-                        let of_changes = bytegauge_tune::screen::render(view, style, full);
-                        match full {
-                            true => {
-                                of_changes.map_or_else(String::new, |text| text + "\n")
-                                    + &render::full::full(view, style)
-                            }
-                            false => of_changes.unwrap_or_else(|| render::screen::render(view, style)),
-                        }
+                    None if full => {
+                        let of_changes = bytegauge_tune::screen::render(view, style, full).map(|text| text + "\n");
+                        of_changes.unwrap_or_default() + &render::full::full(view, style)
                     }
+                    None => bytegauge_tune::screen::render(view, style, full)
+                        .unwrap_or_else(|| render::screen::render(view, style)),
                 };
                 text + &over_time
             });

@@ -178,7 +178,7 @@ impl Run<'_> {
         }
         if let Some(limit_ns) = limit_ns.filter(|ns| measured.outcome.is_failed() && monotonic_ns() - began_ns >= *ns) {
             let is_long = limit_ns > self.plan.watched_ns();
-            let than = if is_long { "longer than as it is" } else { "when another took a small part of that" };
+            let than = if is_long { "longer than the watched run" } else { "when another took a small part of that" };
             measured.outcome = Outcome::Skipped(format!("stopped after {}, {than}", Nanos(limit_ns)));
         }
         let place = Trial::without_numbers(cell.id.clone(), self.plan.workload, task.stage, Outcome::Measured);

@@ -438,10 +438,9 @@ fn rest_ns(view: &Results) -> Option<u64> {
 
 /// The same of the blocks until another moment.
 fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> Option<u64> {
-    let had = |look: &InterimView| (look.blocks + look.so_far).max(1) as f64;
     let left = view.groups.iter().filter_map(|group| {
         let look = group.look.as_ref()?;
-        Some((group, had(look), until(look)? as f64))
+        Some((group, (look.blocks + look.so_far).max(1) as f64, until(look)? as f64))
     });
     let left: Vec<_> = left.collect();
     let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;

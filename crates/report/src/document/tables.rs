@@ -143,8 +143,7 @@ pub fn scale(test: &Test) -> ShareScale {
 
 /// The rate of an option; that of the second of two is as with their difference.
 fn rate(results: &Results, option: &OptionResult) -> Option<f64> {
-    let second = results.versus.as_ref().filter(|versus| versus.b.cell == option.id);
-    second.and_then(|versus| versus.b.rate).or(option.rate)
+    results.versus.as_ref().filter(|two| two.b.cell == option.id).and_then(|two| two.b.rate).or(option.rate)
 }
 
 fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {
