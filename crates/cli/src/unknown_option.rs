@@ -27,6 +27,11 @@ const MOVED: &[(&str, &str)] = &[
     ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
     ("--urgent", "calls next to bulk data: bytegauge call --load-flows 8; behind it: bytegauge stream --urgent 10ms"),
     ("--inq", "a receive that is shorter than its buffer shows the same for calls: bytegauge stream --inq on,off"),
+    ("--cork", "messages in parts: bytegauge call --response-chunk 200 --message-writes separate,cork"),
+    (
+        "--sysctl",
+        "two settings of the kernel: bytegauge ab --b-sysctl NAME=VALUE; of your program: bytegauge tune --sysctl",
+    ),
     ("--send-from", "header and body: bytegauge call --response-chunk 200; a file: bytegauge stream --send-from file"),
 ];
 

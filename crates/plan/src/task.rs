@@ -96,7 +96,8 @@ impl Plan {
     pub fn run_limit_ns(&self, shortest_ns: u64) -> Option<u64> {
         let watched_ns = self.watched_ns();
         let (most_ns, least_ns) = match self.has_long_runs() {
-            true => (watched_ns + watched_ns / 4, self.budget_ns / 50),
+            // Runs of a busy machine differ by half and more: only a very long one has less room.
+            true => ((self.budget_ns * 3 / 10).clamp(watched_ns * 5 / 4, watched_ns * 2), self.budget_ns / 50),
             false => (u64::MAX, self.budget_ns / 20),
         };
         let limit_ns = (LIMIT * shortest_ns).min(most_ns).max(least_ns);
@@ -281,7 +282,8 @@ mod tests {
         assert_eq!(limits(0, 1), None, "no run was watched");
         assert_eq!(limits(1, 1_000_000_000), Some(4_000_000_000), "four times the shortest");
         assert_eq!(limits(1, 1_000_000), Some(3_000_000_000), "a share of the minute in any case");
-        assert_eq!(limits(4, 4_000_000_000), Some(5_000_000_000), "little longer than as it is");
+        assert_eq!(limits(4, 4_000_000_000), Some(8_000_000_000), "twice as long as it is");
+        assert_eq!(limits(26, 26_000_000_000), Some(32_500_000_000), "little longer");
         assert_eq!(limits(4, 1_000_000), Some(1_200_000_000));
         assert_eq!(watched(4).calibration_trials(&proposed.families[0]), 0);
     }

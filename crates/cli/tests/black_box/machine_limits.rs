@@ -77,7 +77,7 @@ fn files_that_may_not_grow() {
     let bench = Bench::new();
     // In blocks of 512 bytes, or of 1024: in any case less than the store's tables and some trials.
     let ran = bench
-        .shell(&format!("ulimit -f 150 && exec \"$BYTEGAUGE\" {} --quiet", MANY.replace("--blocks 1", "--blocks 500")));
+        .shell(&format!("ulimit -f 300 && exec \"$BYTEGAUGE\" {} --quiet", MANY.replace("--blocks 1", "--blocks 500")));
     ran.exits(5).complains(&["results.db", "ulimit -f", "everything recorded before is kept"]);
     bench.run("report list").exits(0);
     // Not even the tables have room: SQLite takes it for a full disk.

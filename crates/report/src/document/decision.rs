@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Results;
 use super::finding_texts::harm_of;
+use crate::findings::LOST_MUCH;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::results::{harm, urgent};
 use crate::view::check::has_value;
@@ -14,7 +15,7 @@ use crate::view::knee::lowest_missed;
 use crate::view::numbers::HarmKind;
 use crate::words::cost_words;
 use crate::words::fit::chars;
-use crate::words::interval_rounding::{NOTHING, at_most};
+use crate::words::interval_rounding::{NOTHING, at_most, percent};
 use crate::words::number::time;
 use crate::words::phrase;
 
@@ -168,7 +169,14 @@ fn shown(test: &Test) -> Vec<&OptionResult> {
 pub fn why(results: &Results, test: &Test, may_be: &str) -> String {
     let named = shown(test);
     let delay = delay(results, test, &named).map_or_else(String::new, |delay| format!("; {delay}"));
-    reason(results, test, &named, may_be) + &delay
+    reason(results, test, &named, may_be) + &delay + &lost(results, &named)
+}
+
+/// `; 73 % of the datagrams lost`: the most of the options that are named, where it is much.
+fn lost(results: &Results, named: &[&OptionResult]) -> String {
+    let shares = named.iter().filter_map(|option| results.cell(&option.id)?.harm.lost_share);
+    let most = shares.reduce(f64::max).filter(|share| *share >= LOST_MUCH);
+    most.map_or_else(String::new, |share| format!("; {} of the datagrams lost", percent(share)))
 }
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.

@@ -7,7 +7,7 @@ use super::Results;
 use super::decision::{alternatives, avoided, present, set, why};
 use super::finding_texts::harm_of;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView, promising};
+use crate::view::numbers::{ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView, promising};
 use crate::words::cost_words;
 use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::number::{time, times_at_least};
@@ -84,7 +84,9 @@ fn rate_with_unit(results: &Results, test: &Test, option: &OptionResult) -> Stri
 
 /// `4K takes at least 2.1× the time`, or its harm.
 fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
-    match option.slower_lower.filter(|lower| *lower > 0.0) {
+    // Lost data is more than lost time. A wait has its time.
+    let loses = option.harm.iter().any(|kind| !matches!(kind, HarmKind::DelayedAcks | HarmKind::CopiedSends));
+    match option.slower_lower.filter(|lower| *lower > 0.0 && !loses) {
         Some(lower) => format!("{} {}", option.label, takes(test.compares, lower, lower >= 1.0)),
         None => format!("Avoid {}: {}", option.label, harm_of(results, option)),
     }

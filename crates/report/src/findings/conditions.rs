@@ -31,7 +31,7 @@ const TAIL_SHARE: f64 = 0.01;
 /// A thread of a server with fewer than this many times its fair share of the calls is not reported.
 const UNEVEN: f64 = 1.25;
 /// From this share of lost datagrams on, loss is reported even where other options lose as many.
-const LOST_MUCH: f64 = 0.05;
+pub const LOST_MUCH: f64 = 0.05;
 /// A smaller share of copies is not reported.
 const COPIES_NOTICED: f64 = 0.01;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::view::numbers::{HarmKind, WorkersView};
 
 pub use conditions::{
-    BEYOND_LOOPBACK, BeyondLoopback, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size,
+    BEYOND_LOOPBACK, BeyondLoopback, LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size,
 };
 
 /// One fact.
