@@ -60,7 +60,8 @@ fn three_ranks_measure_every_pair() {
 #[test]
 fn calls_of_several_clients_meet_at_one_server() {
     let bench = bench();
-    let flags = "--workload call --pattern incast:2 --trial-time 50ms --warmup 10ms --rate 500 --replicates 1 --seed 1";
+    let flags =
+        "--workload call --pattern incast:2 --trial-time 500ms --warmup 10ms --rate 500 --replicates 1 --seed 1";
     let others = [1, 2].map(|number| rank(&bench, number, flags));
     rank(&bench, 0, flags).wait().exits(0).prints(&["incast:2", "6 of 6 tests measured", "All clients together"]);
     others.into_iter().for_each(|other| drop(other.wait().exits(0)));
@@ -69,7 +70,7 @@ fn calls_of_several_clients_meet_at_one_server() {
 #[test]
 fn ranks_call_an_external_server_together() {
     let (bench, server) = (bench(), answering(100, |_| {}));
-    let flags = "--workload call --pattern incast:2 --request 100 --timeout 5s --trial-time 100ms --warmup 10ms --rate 500 --seed 1";
+    let flags = "--workload call --pattern incast:2 --request 100 --timeout 5s --trial-time 500ms --warmup 10ms --rate 500 --seed 1";
     let flags = format!("{flags} --replicates 1 --connect {}", server.address);
     let others = [1, 2].map(|number| rank(&bench, number, &flags));
     let zero = rank(&bench, 0, &flags).wait().exits(0);

@@ -12,8 +12,9 @@ pub type Percentile = (&'static str, &'static str);
 pub const PERCENTILES: &[Percentile] =
     &[("urgent p50", "urgent_p50_ns"), ("urgent p90", "urgent_p90_ns"), ("urgent p99", "urgent_p99_ns")];
 
-/// The percentiles of calls, which are what an option costs where the load is fixed.
-pub const OF_CALLS: &[Percentile] = &[("p50", "total_p50_ns"), ("p90", "total_p90_ns"), ("p99", "total_p99_ns")];
+/// The mean and the percentiles of calls, which are what an option costs where the load is fixed.
+pub const OF_CALLS: &[Percentile] =
+    &[("mean time", "total_mean_ns"), ("p50", "total_p50_ns"), ("p90", "total_p90_ns"), ("p99", "total_p99_ns")];
 
 /// The percentile of the pauses between the parts of a reply.
 pub const OF_GAPS: &[Percentile] = &[("gap p99", "gap_p99_ns")];
