@@ -1,11 +1,11 @@
 //! A session on a terminal of 24 lines: a sentence to quote, what to set, the intervals, cautions, and commands to type next.
 
+use bytegauge_model::Cost;
+
 use super::interval_picture::{Picture, WIDTH_MIN};
 use super::layout::Layout;
 use crate::Report;
 use crate::document::{Decision, NextStep, TestTexts, step};
-use bytegauge_model::Cost;
-
 use crate::results::{OptionResult, OptionStatus, Test};
 use crate::view::numbers::{VersusSideView, VersusView};
 use crate::words::fit::{chars, cut};

@@ -85,11 +85,10 @@ impl ConfirmedRate {
         let each = confirmed.filter_map(|cell| {
             let rate = throughput(cell, input.method.level).median;
             let factors = &cell.cell.factors;
-            let of_trials =
-                || cell.trials.iter().filter_map(|trial| cost_ns(trial, factors.cost(input.objective), factors));
+            let of_trials = |cost| cell.trials.iter().filter_map(move |trial| cost_ns(trial, cost, factors));
             let cost = match factors.cost(input.objective) {
                 Cost::Time => rate.map(|rate| 1.0 / rate),
-                _ => median(&of_trials().collect::<Vec<_>>()),
+                other => median(&of_trials(other).collect::<Vec<_>>()),
             };
             let ln_cost = cost?.ln();
             ln_cost.is_finite().then(|| ConfirmedRate { levels: matching(&cell.cell.factors, None), ln_cost, rate })

@@ -104,14 +104,13 @@ const PARTS: usize = 3;
 /// The kinds of harm of each option of a test in which it exceeds another one: in all trials, and in each third of them. What happens
 /// in one moment of a busy machine is no property of an option.
 pub fn lasting(options: &[&Settled]) -> Vec<Vec<HarmKind>> {
-    let found = |part: Option<usize>| {
-        let of = |settled: &&Settled| harm(&part.map_or_else(|| (*settled).clone(), |part| settled.part(part, PARTS)));
-        let harms: Vec<HarmView> = options.iter().map(of).collect();
+    let found = |part: usize, parts: usize| {
+        let harms: Vec<HarmView> = options.iter().map(|settled| harm(&settled.part(part, parts))).collect();
         let least = least(&harms.iter().collect::<Vec<_>>());
         harms.iter().map(|own| beyond(own, &least)).collect::<Vec<_>>()
     };
-    let mut kinds = found(None);
-    for seen in (0..PARTS).map(|part| found(Some(part))) {
+    let mut kinds = found(0, 1);
+    for seen in (0..PARTS).map(|part| found(part, PARTS)) {
         kinds.iter_mut().zip(seen).for_each(|(kinds, seen)| kinds.retain(|kind| seen.contains(kind)));
     }
     kinds

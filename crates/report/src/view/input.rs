@@ -52,12 +52,12 @@ impl<'a> CompareInput<'a> {
     }
 }
 
-/// How a session is judged.
 /// The objective that a plan was measured with.
 fn planned_objective(plan: &serde_json::Value) -> Option<Cost> {
     Cost::deserialize(plan.get("objective")?).ok()
 }
 
+/// How a session is judged.
 fn method(session: &SessionData, settings: &Settings) -> Method {
     let margin = settings.margin.unwrap_or(session.record.margin);
     let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
