@@ -320,14 +320,13 @@ impl<'a> Run<'a> {
     }
 
     fn remember(&mut self, trial: &Trial) {
-        if let Some(pace) = pace(trial)
-            && let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == trial.cell)
-        {
+        let cell = self.plan.cells.iter().find(|cell| cell.id == trial.cell);
+        if let Some((pace, cell)) = pace(trial).zip(cell) {
             self.plan.seen.paces.insert(cell.group.clone(), pace);
         }
         match trial.stage {
             Stage::Screen | Stage::Narrow => {
-                let factors = self.plan.cells.iter().find(|cell| cell.id == trial.cell).map(|cell| &cell.factors);
+                let factors = cell.map(|cell| &cell.factors);
                 let cost = factors.and_then(|factors| cost_ns(trial, factors.cost(self.plan.objective), factors));
                 self.done.screening.extend(cost.map(|cost| (trial.cell.clone(), trial.block, cost)));
             }
