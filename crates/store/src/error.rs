@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::{CellId, GroupId, SessionId};
@@ -79,18 +80,19 @@ pub enum StoreError {
         /// The inconsistency.
         reason: String,
     },
-    /// Written by a later version than this one.
+    /// Written by a later version, or before the first release.
     #[error(
-        "the results at {path} were written by a newer bytegauge (schema {found}; this version supports {known}): \
-         upgrade bytegauge, or choose another file with --store"
+        "the results at {path} have schema {found}, and this version of bytegauge reads {} to {}: use the version that wrote them, or \
+         choose another file with --store",
+        .known.start(), .known.end()
     )]
-    Newer {
+    OtherVersion {
         /// The file.
         path: PathBuf,
         /// The schema version found.
         found: i64,
-        /// The newest schema version known.
-        known: i64,
+        /// Those that are known.
+        known: RangeInclusive<i64>,
     },
     /// Another process is measuring this session.
     #[error("session {session} is being measured by another process: wait for it, or stop it first")]

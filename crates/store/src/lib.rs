@@ -139,8 +139,12 @@ impl Store {
         let path = || self.path.clone();
         let version = match schema::version(connection)? {
             Ok(version) => version,
-            Err(schema::SchemaRefusal::Newer(found)) => {
-                return Err(StoreError::Newer { path: path(), found, known: schema::VERSION });
+            Err(schema::SchemaRefusal::UnknownVersion(found)) => {
+                return Err(StoreError::OtherVersion {
+                    path: path(),
+                    found,
+                    known: schema::RELEASED..=schema::VERSION,
+                });
             }
             Err(schema::SchemaRefusal::OtherProgram) => {
                 let reason = "it is another program's database".into();

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 const APPLICATION_ID: i64 = 0x6279_6761;
 
 /// The schema version of the first release. Databases of earlier versions are refused.
-const RELEASED: i64 = 3;
+pub(crate) const RELEASED: i64 = 3;
 
 /// The first step makes the tables of the first release, and each further one migrates to the next schema version.
 const STEPS: &[&str] = &[TABLES];
@@ -162,8 +162,8 @@ pub(crate) fn no_database(path: &Path) -> Option<&'static str> {
 pub(crate) enum SchemaRefusal {
     /// It belongs to another program.
     OtherProgram,
-    /// It was written by a later version.
-    Newer(i64),
+    /// It was written by a later version, or before the first release.
+    UnknownVersion(i64),
     /// Its tables, views or triggers are not those of its version.
     OtherObjects,
 }
@@ -176,7 +176,9 @@ pub(crate) fn version(connection: &Connection) -> Result<Result<i64, SchemaRefus
     let version: i64 = look.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let objects: i64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match owner {
-        APPLICATION_ID if version > VERSION => Err(SchemaRefusal::Newer(version)),
+        APPLICATION_ID if version > 0 && !(RELEASED..=VERSION).contains(&version) => {
+            Err(SchemaRefusal::UnknownVersion(version))
+        }
         APPLICATION_ID if !is_ours(&look, version)? => Err(SchemaRefusal::OtherObjects),
         APPLICATION_ID => Ok(version),
         0 if version == 0 && objects == 0 => Ok(0),
@@ -278,11 +280,15 @@ mod tests {
         check("PRAGMA user_version = 1", Err(SchemaRefusal::OtherProgram));
         check(
             &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"),
+            Err(SchemaRefusal::UnknownVersion(1)),
+        );
+        check(
+            &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {RELEASED}"),
             Err(SchemaRefusal::OtherObjects),
         );
         check(
             &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"),
-            Err(SchemaRefusal::Newer(99)),
+            Err(SchemaRefusal::UnknownVersion(99)),
         );
     }
 }

@@ -49,13 +49,13 @@ fn files_of_other_programs() {
 }
 
 #[test]
-fn a_newer_version() {
+fn another_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.db");
     drop(begin(&path));
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    check_open(&path, &["newer bytegauge", "schema 99", "upgrade bytegauge"]);
-    assert!(matches!(Store::open_existing(&path), Err(StoreError::Newer { found: 99, .. })));
+    check_open(&path, &["schema 99", "reads 3 to", "use the version that wrote them"]);
+    assert!(matches!(Store::open_existing(&path), Err(StoreError::OtherVersion { found: 99, .. })));
 }
 
 #[test]
