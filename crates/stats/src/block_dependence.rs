@@ -18,6 +18,8 @@ const ORDERS: usize = 999;
 const ALPHA: f64 = 0.05;
 /// The fewest blocks that can be tested (as many as a 95 % sign interval needs).
 pub const MIN_BLOCKS: usize = 6;
+/// The fewest blocks that have an interval: below [`MIN_BLOCKS`] it is Student's, which is wide and takes the noise to be near normal.
+pub const FEW_BLOCKS: usize = 2;
 
 /// How the blocks of a set of series are merged.
 #[derive(Clone, Copy, Debug, PartialEq)]

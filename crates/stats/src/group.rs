@@ -17,7 +17,7 @@ use std::fmt;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::best_set::{BestSet, best_set};
-use crate::block_dependence::{MIN_BLOCKS, Merge, merge, merging};
+use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
 
 /// A cell that is missing from more than this share of the blocks leaves the group. A cell that is missing from fewer
@@ -111,7 +111,7 @@ impl Method {
 pub enum Inconclusive {
     /// No cell is present.
     NoCells,
-    /// Fewer than six usable blocks, after merging by `merged_by`.
+    /// Fewer than two usable blocks, after merging by `merged_by`.
     TooFewBlocks {
         /// Blocks left.
         blocks: usize,
@@ -126,12 +126,12 @@ impl fmt::Display for Inconclusive {
             Self::NoCells => write!(f, "no block was measured"),
             Self::TooFewBlocks { blocks, merged_by: 1 } => {
                 let plural = if *blocks == 1 { "" } else { "s" };
-                write!(f, "{blocks} usable block{plural}; at least {MIN_BLOCKS} are needed")
+                write!(f, "{blocks} usable block{plural}; at least {FEW_BLOCKS} are needed")
             }
             Self::TooFewBlocks { blocks, merged_by } => write!(
                 f,
                 "neighbouring blocks depend on each other; merged by {merged_by} only {blocks} are left, \
-                 at least {MIN_BLOCKS} are needed"
+                 at least {FEW_BLOCKS} are needed"
             ),
         }
     }
@@ -279,7 +279,9 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
     let used: Vec<&BlockInput> = input.blocks.iter().filter(|block| is_complete(block, &present)).collect();
     let rows: Vec<Vec<f64>> = used.iter().map(|block| ln_costs(block, &present)).collect();
     let mut slow_limited = vec![0; input.cells.len()];
-    let rows = if method.limit_outliers {
+    // Few blocks do not show which trials are outliers.
+    let limits = method.limit_outliers && used.len() >= MIN_BLOCKS;
+    let rows = if limits {
         let Limited { rows, slow, .. } = limit_rows(&rows);
         present.iter().zip(slow).for_each(|(&cell, trials)| slow_limited[cell] = trials);
         rows
@@ -288,7 +290,7 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
     };
     let merging = merging_of(&rows, present.len(), method);
     let rows = merge_rows(&rows, present.len(), merging.by);
-    let twin = twin_differences(input, &used, method)
+    let twin = twin_differences(input, &used, limits)
         .and_then(|d| judge(&merge(&d, merging.by), merging.widening, method.groups));
     let inconclusive = why_inconclusive(&present, &merging);
     let mut verdict = GroupVerdict {
@@ -368,20 +370,20 @@ fn merge_rows(rows: &[Vec<f64>], cells: usize, by: usize) -> Vec<Vec<f64>> {
     (0..rows.len() / by).map(|b| columns.iter().map(|column| column[b]).collect()).collect()
 }
 
-fn twin_differences(input: &GroupInput, used: &[&BlockInput], method: &Method) -> Option<Vec<f64>> {
+fn twin_differences(input: &GroupInput, used: &[&BlockInput], limits: bool) -> Option<Vec<f64>> {
     let of = input.twin_of?;
     let difference = |block: &&BlockInput| {
         let twin = block.twin_cost.filter(|cost| cost.is_finite() && *cost > 0.0)?;
         Some((twin / cost(block, of)?).ln())
     };
     let differences: Vec<f64> = used.iter().filter_map(difference).collect();
-    Some(if method.limit_outliers { limit(&differences) } else { differences })
+    Some(if limits { limit(&differences) } else { differences })
 }
 
 fn why_inconclusive(present: &[usize], merging: &Merge) -> Option<Inconclusive> {
     if present.is_empty() {
         Some(Inconclusive::NoCells)
-    } else if merging.blocks < MIN_BLOCKS {
+    } else if merging.blocks < FEW_BLOCKS {
         Some(Inconclusive::TooFewBlocks { blocks: merging.blocks, merged_by: merging.by })
     } else {
         None

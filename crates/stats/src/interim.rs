@@ -10,7 +10,7 @@
 //!
 //! The number and the places of analyses never depend on the measurements.
 
-use crate::block_dependence::MIN_BLOCKS;
+use crate::block_dependence::FEW_BLOCKS;
 use crate::group::{GroupVerdict, Inconclusive, Method};
 
 /// The default number of analyses of a session.
@@ -77,7 +77,7 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
     }
     match verdict.inconclusive {
         Some(Inconclusive::TooFewBlocks { blocks, merged_by }) => {
-            return Some((MIN_BLOCKS - blocks) * merged_by);
+            return Some((FEW_BLOCKS - blocks) * merged_by);
         }
         Some(Inconclusive::NoCells) => return None,
         None => {}
