@@ -39,6 +39,9 @@ export function level(of: CellView | GroupView, factor: string): Level {
 export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
   view.tests.find(({ id }) => id === group.id);
 
+/** The name of a group for people. */
+export const titleOf = (view: View, id: string): string => testOf(view, { id })?.title ?? id;
+
 /** The heading of the intervals of a group's options. */
 export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
   view.texts.find(({ test }) => test === group.id)?.columns.at(-1)?.heading ?? "slower by";
@@ -122,12 +125,6 @@ export function pivot(view: View, group: GroupView): CellView | undefined {
   const most = (cell: CellView) => cell.above_best_upper ?? Number.MAX_VALUE;
   const rate = (cell: CellView) => cell.estimate.median ?? 0;
   return [...measured].sort((a, b) => most(a) - most(b) || rate(b) - rate(a))[0];
-}
-
-/** The parts that all labels have in common, in the order of the first label: `tcp · 8 flows`. */
-export function common(labels: string[]): string {
-  const [first = [], ...others] = labels.map((label) => label.split(" · "));
-  return first.filter((part) => others.every((parts) => parts.includes(part))).join(" · ");
 }
 
 /** Saved figures mention other programs from this CPU use on. */

@@ -1,6 +1,6 @@
 // The evidence of the selected test: its figures and tables. A figure that changes a setting is made again in its place.
 
-import { common, madeAt, nothingMeasured } from "./data";
+import { madeAt, nothingMeasured, titleOf } from "./data";
 import { h } from "./dom";
 import { makers, type Maker } from "./figures/all";
 import { missing, options } from "./figures/facts";
@@ -85,8 +85,7 @@ function emptyEvidence({ view }: State, looking: Looking | undefined): Node[] | 
 
 /** The conditions of a figure, for readers of a saved file: those of its group, or those of all groups. */
 function conditions({ view, group }: Looking, { holds }: Figure): string[] {
-  const own = holds == null ? group.label || group.id : [common(view.groups.map(({ label }) => label)), holds];
-  const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, own].flat();
+  const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, holds ?? titleOf(view, group.id)];
   return [parts.filter((part) => part !== "").join(" · "), madeAt(view)];
 }
 

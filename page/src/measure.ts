@@ -79,8 +79,8 @@ const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
   calls_per_second: () => "read calls per second",
 };
 
-/** The measure that a figure of a group begins with: the percentile that compares its options, else the rate. */
-export const usualMeasure = ({ cost }: GroupView): string => (cost.endsWith("_p99_ns") ? cost : "rate");
+/** The measure that a figure of a group begins with: the delay that compares its options, else the rate. */
+export const usualMeasure = ({ cost }: GroupView): string => (/_(p99|mean)_ns$/.test(cost) ? cost : "rate");
 
 /** All measures that the cells have, the rate first. */
 export function measures(cells: CellView[]): Measure[] {

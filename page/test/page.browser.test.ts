@@ -49,9 +49,7 @@ inBrowser("the page in a browser", () => {
       svg.bytes.toString(),
     );
     expect(problems).toBe(0);
-    expect(svg.bytes.toString(), "a saved file has its conditions").toContain(
-      "bytegauge buffer-size · session 1 · unix · g1",
-    );
+    expect(svg.bytes.toString(), "a saved file has its conditions").toContain("bytegauge buffer-size · session 1 · g1");
     await page.locator("#heatmap .data summary").click();
     expect(
       await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(),

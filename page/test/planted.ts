@@ -75,12 +75,10 @@ export function session(
   const recommended = change.recommended === undefined ? (cells[0]?.id ?? null) : change.recommended;
   const groups = [...new Set(cells.map((each) => each.group))].map((id, at): Partial<GroupView> => ({
     id,
-    label: `${change.name ?? "unix"} · ${id}`,
     factors: (cells.find((each) => each.group === id)?.factors ?? {}) as GroupView["factors"],
     varied,
     cost: "ns_per_byte",
     best_set: at === 0 ? (change.best ?? (recommended ? [recommended] : [])) : [],
-    undecided: [],
     spoken_against: [],
     blocks: { used: 12, broken: 0, mean_ns: 1e6 },
     recommendation: {
@@ -169,8 +167,8 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
   const own = cells.filter((each) => each.group === group.id && each.kind === "candidate");
   const found: Partial<Test> = {
     id: group.id ?? "",
-    title: group.label ?? "",
-    name: group.label ?? "",
+    title: group.id ?? "",
+    name: group.id ?? "",
     compares: "time",
     unit: "bytes/s",
     margin: 0.05,

@@ -1,7 +1,7 @@
 // Texts and numbers of figures that readers quote elsewhere.
 
 import { describe, expect, test } from "vitest";
-import { axisName, common, type FactorView } from "../src/data";
+import { axisName, type FactorView } from "../src/data";
 import { percentiles } from "../src/figures/percentiles";
 import { indistinct } from "../src/figures/axes";
 import { carried } from "../src/measure";
@@ -29,10 +29,6 @@ describe("texts of figures", () => {
     if (!one || !two || !three) throw new Error("three groups");
     const left = (selected: typeof one) => indistinct(view, selected).map(({ id }) => id);
     expect([left(one), left(two), left(three)]).toEqual([["g2"], ["g1"], ["g2"]]);
-  });
-  test("conditions of all groups", () => {
-    expect(common(["tcp · 8 flows · 2 k", "tcp · 8 flows · 5 k"])).toBe("tcp · 8 flows");
-    expect(common([])).toBe("");
   });
   test("times of calls name the sizes that they moved", () => {
     const cells = [8192, 65536].map((bytes, at) => {

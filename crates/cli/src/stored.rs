@@ -193,12 +193,7 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
         return Err(Failure::usage("--fit-max takes a size of 1 B or more: --fit-max 64K"));
     }
     let objective = matches.try_get_one::<String>("objective").ok().flatten();
-    let objective = objective.map(|name| match name.as_str() {
-        "cpu" => Cost::Cpu,
-        "p99" => Cost::P99,
-        "gap-p99" => Cost::GapP99,
-        _ => Cost::Time,
-    });
+    let objective = objective.and_then(|name| serde_json::from_value(name.as_str().into()).ok());
     Ok(Settings { fit_max, objective, ..Settings::default() })
 }
 
@@ -215,6 +210,7 @@ pub fn check_objective<'a>(
     Err(Failure::usage(match asked {
         Cost::GapP99 => format!("--objective gap-p99: {whose} has no replies in parts (--response-chunk)"),
         Cost::P99 => format!("--objective p99: {whose} has no calls; use time or cpu"),
+        Cost::Urgent => format!("--objective urgent: {whose} has no urgent messages (--urgent)"),
         _ => format!("--objective cpu: {whose} has one kind of cost; leave it out"),
     }))
 }

@@ -172,7 +172,7 @@ impl Run<'_> {
         let went_well = measured.outcome == Outcome::Measured || measured.outcome.moved_nothing();
         if let Some(calls) = too_short.filter(|_| went_well) {
             measured.outcome = Outcome::Failed(format!(
-                "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
+                "{calls} calls of {} flows are too few: measured once more, for longer",
                 cell.factors.flows().unwrap_or(1)
             ));
         }
@@ -258,12 +258,12 @@ impl Run<'_> {
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &TrialResult, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
-        let enough = schedule::calls_enough(&cell.factors)?;
+        let enough = schedule::calls_enough(&cell.factors, self.plan.objective)?;
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
         }
         let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
-        let longer_ns = longer_ns.min(schedule::LENGTHENED_MAX_NS);
+        let longer_ns = longer_ns.min(schedule::longest_ns(&cell.factors, self.plan.objective));
         if longer_ns <= window_ns {
             return None;
         }
@@ -274,7 +274,7 @@ impl Run<'_> {
     /// Warm-up and window of a trial of a cell, no shorter than those given: as long as the calls of its group need, and longer
     /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
-        let at_pace_ns = schedule::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
+        let at_pace_ns = schedule::lengths_ns(&cell.factors, self.plan.objective, lengths_ns, self.pace(&cell.group));
         schedule::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 

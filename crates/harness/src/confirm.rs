@@ -8,6 +8,7 @@ use bytegauge_model::{
     Cell, CellId, CellKind, Engine, FactorKey, GroupId, Implementation, Level, Nanos, Spec, Work, Workload,
 };
 use bytegauge_plan::{OVERTIME, schedule};
+use bytegauge_stats::block_dependence::FEW_BLOCKS;
 use serde_json::json;
 
 use crate::block::BlockTask;
@@ -140,7 +141,12 @@ impl Run<'_> {
     /// Whether a group has the minimum number of blocks; a group without comparisons needs none.
     fn has_fewest(&self, confirmed: &ConfirmedGroup) -> bool {
         let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
-        let fewest = if compares { self.plan.design.blocks_min } else { 1 };
+        let fewest = match compares {
+            // Few blocks of them fit the time, and show large effects.
+            true if self.plan.has_long_runs() => FEW_BLOCKS as u64,
+            true => self.plan.design.blocks_min,
+            false => 1,
+        };
         self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
     }
 
@@ -263,7 +269,8 @@ impl Run<'_> {
                 None => self.lengths_ns(cell, (warmup_ns, confirmed.window_ns)),
             };
             let pace = self.pace(&confirmed.group);
-            let trial_ns = schedule::search_trial_ns(&cell.factors, (warmup_ns, window_ns), overhead_ns, pace);
+            let (asked, lengths_ns) = (self.plan.objective, (warmup_ns, window_ns));
+            let trial_ns = schedule::search_trial_ns(&cell.factors, asked, lengths_ns, overhead_ns, pace);
             // Windows of a search are as long as its objective needs, others as long as enough calls take.
             let shortens = explicit_ns.is_none() && !cell.factors.searches_rate() && window_ns <= confirmed.window_ns;
             windows_ns += if shortens { window_ns } else { 0 };

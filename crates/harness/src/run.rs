@@ -277,7 +277,8 @@ impl<'a> Run<'a> {
 
     /// Time of a trial of a group at the pace so far, nanoseconds.
     pub(crate) fn trial_ns(&self, group: &GroupId, lengths_ns: (u64, u64)) -> u64 {
-        schedule::search_trial_ns(self.conditions(group), lengths_ns, self.overhead_ns(group), self.pace(group))
+        let (conditions, asked) = (self.conditions(group), self.plan.objective);
+        schedule::search_trial_ns(conditions, asked, lengths_ns, self.overhead_ns(group), self.pace(group))
     }
 
     /// A trial of the harness's own loop, nanoseconds.

@@ -64,6 +64,8 @@ pub enum Cost {
     P99,
     /// The p99 of the time between two parts of a reply.
     GapP99,
+    /// The mean delay of urgent messages behind the bulk data of their connection.
+    Urgent,
 }
 
 impl Cost {
@@ -75,16 +77,7 @@ impl Cost {
             Cost::Cpu => cpu,
             Cost::P99 => "total_p99_ns",
             Cost::GapP99 => "gap_p99_ns",
-        }
-    }
-
-    /// The cost that a name in documents stands for.
-    pub fn of_name(name: &str) -> Cost {
-        match name {
-            "total_p99_ns" => Cost::P99,
-            "gap_p99_ns" => Cost::GapP99,
-            name if name.starts_with("cpu_") => Cost::Cpu,
-            _ => Cost::Time,
+            Cost::Urgent => "urgent_mean_ns",
         }
     }
 }
@@ -270,6 +263,7 @@ names! {
         Tls = "tls": "the cost of encryption, by the program or the kernel",
         RelayPlacement = "relay-placement": "where a relay should run",
         ClientEngine = "client-engine": "how a client should move bytes",
+        LoadFlows = "load-flows": "what streams on the path cost calls",
     }
 }
 

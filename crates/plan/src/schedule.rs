@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
 use bytegauge_model::unit::audit_after_ns;
-use bytegauge_model::{GroupId, Level, Spec, Transport, Workload};
+use bytegauge_model::{Cost, GroupId, Level, Spec, Transport, Workload};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -54,7 +54,7 @@ impl Plan {
 
     /// The same by an index of this plan's groups, which stays valid while lengths, counts and families change.
     pub(crate) fn schedule_of(&self, index: &Index) -> StageTimes {
-        let design = &self.design;
+        let (design, asked) = (&self.design, self.objective);
         let mut schedule = StageTimes::default();
         let measured_ns = |group: &GroupId| self.seen.overheads_ns.get(group).copied();
         let mut shortest_audit_ns: Option<u64> = None;
@@ -70,7 +70,7 @@ impl Plan {
                 let trial_ns = |group: &&GroupId| {
                     let (conditions, overhead_ns, pace) = of(group);
                     let lengths = (design.fresh.warmup_ns, design.calibration_ns);
-                    trial_ns(conditions, lengths, overhead_ns, pace)
+                    trial_ns(conditions, asked, lengths, overhead_ns, pace)
                 };
                 let trial_ns = live.iter().map(trial_ns).max().unwrap_or(0);
                 let trials = placements.len() as u64 * self.calibration_trials(family);
@@ -82,7 +82,7 @@ impl Plan {
                 for group in &family.screened {
                     let (conditions, overhead_ns, pace) = of(group);
                     let lengths = design.screening_ns(conditions, None);
-                    let trial_ns = search_trial_ns(conditions, lengths, overhead_ns, pace);
+                    let trial_ns = search_trial_ns(conditions, asked, lengths, overhead_ns, pace);
                     schedule.screen_ns += design.screen_blocks * self.block_ns(cells * trial_ns, 0);
                     schedule.narrow_ns += design.narrow_blocks * self.block_ns(narrowed * trial_ns, 0);
                 }
@@ -93,8 +93,9 @@ impl Plan {
                 let (conditions, overhead_ns, pace) = of(group);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let warmup_ns = design.confirm_warmup_ns(conditions, None);
-                let trial_ns = search_trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, pace);
-                let needed_ns = explicit.unwrap_or_else(|| lengths_ns(conditions, (warmup_ns, window_ns), pace).1);
+                let trial_ns = search_trial_ns(conditions, asked, (warmup_ns, window_ns), overhead_ns, pace);
+                let needed_ns =
+                    explicit.unwrap_or_else(|| lengths_ns(conditions, asked, (warmup_ns, window_ns), pace).1);
                 if family.confirmed() > 1 && design.audits(conditions, needed_ns) {
                     let block_ns = self.block_ns(AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns), 0);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
@@ -185,8 +186,11 @@ fn below(random: &mut Pcg64, bound: u64) -> u64 {
 /// calls in all is enough: the load sets how seldom a flow calls.
 const CALLS_FEW: u64 = 10;
 
+/// A p99 of one trial takes this number of values.
+const P99_VALUES: u64 = 100;
+
 /// A trial becomes no longer than this, nanoseconds.
-pub const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
+const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
@@ -198,7 +202,7 @@ const BURSTS: u64 = 10;
 /// it began.
 const PAUSES: u64 = 3;
 
-/// Pauses make a trial no longer than this, nanoseconds.
+/// Pauses, and values for a p99, make a trial no longer than this, nanoseconds.
 const PAUSES_MAX_NS: u64 = 10_000_000_000;
 
 /// Bytes that a new connection sends before the first acknowledgement: ten segments (RFC 6928).
@@ -229,7 +233,8 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let bytes = conditions.request().unwrap_or(0) + conditions.response().unwrap_or(0);
     // A window that begins small needs another round trip for a long message.
     let trips = if bytes > INITIAL_WINDOW { 2 } else { 1 };
-    let waits_ns = (conditions.think_time().unwrap_or(0) + trips * link_delay_ns) as f64;
+    let pauses_ns = gaps(conditions).saturating_mul(conditions.response_gap().unwrap_or(0));
+    let waits_ns = (conditions.think_time().unwrap_or(0) + trips * link_delay_ns + pauses_ns) as f64;
     // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
@@ -239,22 +244,50 @@ pub fn assumed(conditions: &Spec) -> f64 {
     shared.min(offered).min(waiting).min(carried)
 }
 
-/// Calls that a trial needs for a rate; `None` if it makes none, or if a search sets their number.
-pub fn calls_enough(conditions: &Spec) -> Option<u64> {
-    let is_call = conditions.workload() == Workload::Call && !conditions.searches_rate();
-    let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
-    is_call.then_some(CALLS_FEW * flows)
+/// Gaps between the parts of a reply.
+fn gaps(conditions: &Spec) -> u64 {
+    let parts = conditions.response().zip(conditions.response_chunk()).map(|(bytes, part)| bytes.div_ceil(part.max(1)));
+    parts.unwrap_or(1).saturating_sub(1)
 }
 
-/// Warm-up and window in which enough calls are completed at `per_second`, no shorter than those given.
-pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_second: f64) -> (u64, u64) {
+/// Calls that a trial needs for what options are compared by, if the user `asked` for that: a rate, or a p99. `None` if it makes none, or
+/// if a search sets their number.
+pub fn calls_enough(conditions: &Spec, asked: Option<Cost>) -> Option<u64> {
+    let is_call = conditions.workload() == Workload::Call && !conditions.searches_rate();
+    let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
+    let calls = match conditions.cost(asked) {
+        Cost::P99 => (CALLS_FEW * flows).max(P99_VALUES),
+        // The window cuts one call of each flow.
+        Cost::GapP99 => P99_VALUES.div_ceil(gaps(conditions).max(1)) + flows,
+        Cost::Time | Cost::Cpu | Cost::Urgent => CALLS_FEW * flows,
+    };
+    is_call.then_some(calls)
+}
+
+/// A trial becomes no longer than this for the sake of its calls, nanoseconds.
+pub fn longest_ns(conditions: &Spec, asked: Option<Cost>) -> u64 {
+    match conditions.cost(asked) {
+        Cost::P99 | Cost::GapP99 => PAUSES_MAX_NS,
+        Cost::Time | Cost::Cpu | Cost::Urgent => LENGTHENED_MAX_NS,
+    }
+}
+
+/// Warm-up and window in which enough calls are completed at `per_second`, no shorter than those given. `asked` is what options are to be
+/// compared by.
+pub fn lengths_ns(
+    conditions: &Spec,
+    asked: Option<Cost>,
+    (warmup_ns, window_ns): (u64, u64),
+    per_second: f64,
+) -> (u64, u64) {
     let explicit = conditions.duration().is_some();
-    let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
+    let calls = calls_enough(conditions, asked).filter(|_| !explicit).unwrap_or(0);
     // A float beyond 64 bits becomes the largest of them.
     let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
     let bursts_ns = pause_ns(conditions).filter(|_| !explicit).map_or(0, |ns| ns.saturating_mul(BURSTS));
     let pauses_ns = conditions.think_time().filter(|_| calls > 0).map_or(0, |ns| ns.saturating_mul(PAUSES));
-    let needed_ns = needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS).max(pauses_ns.min(PAUSES_MAX_NS));
+    let most_ns = longest_ns(conditions, asked);
+    let needed_ns = needed_ns.max(bursts_ns).min(most_ns).max(pauses_ns.min(PAUSES_MAX_NS));
     lengthened_ns((warmup_ns, window_ns), needed_ns)
 }
 
@@ -265,8 +298,14 @@ fn pause_ns(conditions: &Spec) -> Option<u64> {
 }
 
 /// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.
-pub fn trial_ns(conditions: &Spec, given_ns: (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
-    let (warmup_ns, window_ns) = lengths_ns(conditions, given_ns, per_second);
+pub fn trial_ns(
+    conditions: &Spec,
+    asked: Option<Cost>,
+    given_ns: (u64, u64),
+    overhead_ns: u64,
+    per_second: f64,
+) -> u64 {
+    let (warmup_ns, window_ns) = lengths_ns(conditions, asked, given_ns, per_second);
     warmup_ns + window_ns + overhead_ns
 }
 
@@ -288,6 +327,7 @@ const DATAGRAMS_PER_SECOND: f64 = 100_000.0;
 /// Calls come at `per_second`.
 pub fn search_trial_ns(
     conditions: &Spec,
+    asked: Option<Cost>,
     (warmup_ns, window_ns): (u64, u64),
     overhead_ns: u64,
     per_second: f64,
@@ -295,7 +335,7 @@ pub fn search_trial_ns(
     let probe_ns = match (conditions.slo(), conditions.max_loss()) {
         (Some(slo), _) => slo.probe_ns(window_ns, per_second),
         (None, Some(share)) => share.probe_ns(window_ns, DATAGRAMS_PER_SECOND),
-        (None, None) => return trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),
+        (None, None) => return trial_ns(conditions, asked, (warmup_ns, window_ns), overhead_ns, per_second),
     };
     PROBES_USUAL * (probe_ns.min(PROBE_MAX_NS.max(window_ns)) + warmup_ns + overhead_ns)
 }
@@ -404,7 +444,7 @@ mod trial_length_tests {
     fn trials_are_long_enough_for_every_flow() {
         let check = |levels: &[(&'static str, Level)], per_second, expected| {
             let conditions = conditions(levels);
-            assert_eq!(lengths_ns(&conditions, (5, 20_000_000), per_second), expected, "{levels:?} {per_second}");
+            assert_eq!(lengths_ns(&conditions, None, (5, 20_000_000), per_second), expected, "{levels:?} {per_second}");
         };
         let flows = |flows| ("flows", Level::Number(flows));
         check(&[flows(1)], 30_000.0, (5, 20_000_000));
@@ -420,13 +460,24 @@ mod trial_length_tests {
         check(&[flows(1), pause(1_000_000)], 500.0, (5, 20_000_000));
         check(&[flows(1), pause(1_000_000_000)], 0.5, (600_000_000, 3_000_000_000));
         check(&[flows(1), pause(60_000_000_000)], 0.5, (2_000_000_000, PAUSES_MAX_NS));
+        // A p99 takes a hundred values, however few clients there are.
+        let lengths =
+            |levels: &[(&'static str, Level)], asked| lengths_ns(&conditions(levels), asked, (5, 20_000_000), 50.0);
+        assert_eq!(lengths(&[flows(1)], None), (40_000_000, 200_000_000));
+        assert_eq!(lengths(&[flows(1)], Some(Cost::P99)), (400_000_000, 2_000_000_000));
+        assert_eq!(lengths(&[flows(20)], Some(Cost::P99)), (800_000_000, 4_000_000_000));
+        let parts = [("response", 2_000), ("response_chunk", 100), ("response_gap", 15_000_000)];
+        let parts = parts.map(|(name, number)| (name, Level::Number(number)));
+        // Six calls of 19 gaps, and one that the window cuts.
+        assert_eq!(lengths(&parts, None), (28_000_000, 140_000_000));
+        assert_eq!(lengths(&parts, Some(Cost::Time)), (40_000_000, 200_000_000));
         let stream = Spec::of(Workload::Stream);
-        assert_eq!(lengths_ns(&stream, (5, 20_000_000), 1.0), (5, 20_000_000));
+        assert_eq!(lengths_ns(&stream, None, (5, 20_000_000), 1.0), (5, 20_000_000));
         // A writer that pauses does so several times in a trial, and urgent messages are several.
         for name in ["think_time", "urgent"] {
             let mut stream = stream.clone();
             stream.set(name, Level::Number(10_000_000));
-            assert_eq!(lengths_ns(&stream, (5, 6_000_000), 1.0), (20_000_000, 100_000_000), "{name}");
+            assert_eq!(lengths_ns(&stream, None, (5, 6_000_000), 1.0), (20_000_000, 100_000_000), "{name}");
         }
     }
 
@@ -464,7 +515,7 @@ mod search_tests {
 
     fn check(slo: &str, per_second: f64, expected_ns: u64) {
         let conditions = Spec::from([("slo", slo.into())]);
-        assert_eq!(search_trial_ns(&conditions, (4_000_000, 50_000_000), 6_000_000, per_second), expected_ns);
+        assert_eq!(search_trial_ns(&conditions, None, (4_000_000, 50_000_000), 6_000_000, per_second), expected_ns);
     }
 
     #[test]
@@ -474,6 +525,9 @@ mod search_tests {
         check("p99.9=2ms", 10_000.0, PROBES_USUAL * 1_260_000_000);
         check("p99.9=2ms", 0.0, PROBES_USUAL * 10_010_000_000);
         let conditions = Spec::from([("max_loss", "0.1%".into())]);
-        assert_eq!(search_trial_ns(&conditions, (4_000_000, 50_000_000), 6_000_000, 0.0), PROBES_USUAL * 260_000_000);
+        assert_eq!(
+            search_trial_ns(&conditions, None, (4_000_000, 50_000_000), 6_000_000, 0.0),
+            PROBES_USUAL * 260_000_000
+        );
     }
 }

@@ -29,6 +29,11 @@ pub fn gap_p99_of_trial(report: &CallReport) -> Option<f64> {
     p99_of_one(TimeDistribution::decode(report.gap.as_ref()?)?)
 }
 
+/// The mean of one trial, nanoseconds.
+pub fn mean_of_trial(report: &CallReport) -> Option<f64> {
+    whole(report)?.mean().filter(|ns| ns.is_finite())
+}
+
 /// The share of the calls that [`round_trips_per_minute`] is about.
 const RESPONSIVE_SHARE: f64 = 0.95;
 

@@ -4,7 +4,7 @@ use bytegauge_model::{
     ComparedCondition, Cost, DatagramReport, EndReport, EndRole, ProgramRole, Spec, Trial, Workload,
 };
 
-use crate::call_percentiles::{gap_p99_of_trial, p99_of_trial, round_trips_per_minute};
+use crate::call_percentiles::{gap_p99_of_trial, mean_of_trial, p99_of_trial, round_trips_per_minute};
 use crate::trial_counts::ratio;
 
 /// A number that a trial yields.
@@ -246,6 +246,7 @@ pub fn cost_ns(trial: &Trial, cost: Cost, factors: &Spec) -> Option<f64> {
         Cost::Cpu => compared_cpu_ns(trial, factors),
         Cost::P99 => p99_of_trial(trial.client()?),
         Cost::GapP99 => gap_p99_of_trial(trial.client()?),
+        Cost::Urgent => mean_of_trial(trial.end(EndRole::Sink)?.call.as_deref()?),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A workload's view of one connection.
 //!
-//! A flow states its next action and is notified of events. It does no I/O and reads no clock, so that
+//! A flow states its next action and is notified of events. It does no I/O, so that
 //! every engine can carry every workload: W workloads + E engines, not W × E.
 
 use std::io;

@@ -1,6 +1,6 @@
 //! The levels of a trial as its ends use them: a level of the spec, or its default.
 //!
-//! Only here are the defaults of ends. Hot loops do not come here: a flow copies what it needs when it begins.
+//! Hot loops do not come here: a flow copies what it needs when it begins.
 
 use bytegauge_model::{
     Arrivals, EmulatedLink, EndRole, Engine, Fill, Implementation, MessageWrites, Mode, RELAY_BUFFER, RelayChoice,

@@ -1,6 +1,6 @@
 // Tables: socket options, cells that were not measured, the machine.
 
-import { type CellView, factorOf, isMeasured, type View } from "../data";
+import { type CellView, factorOf, isMeasured, titleOf, type View } from "../data";
 import { h } from "../dom";
 import { count, duration, percent, size } from "../format";
 import { percentOf } from "../outward";
@@ -74,7 +74,7 @@ export function missing(view: View): HTMLElement | null {
   const absent = view.cells.filter((cell) => cell.outcome !== "measured");
   const rows = absent.map((cell) => [
     cell.id,
-    ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
+    ...(several ? [titleOf(view, cell.group)] : []),
     withRole(cell),
     cell.outcome,
     cell.reason ?? "",

@@ -1,7 +1,7 @@
 // The time of calls: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, type GroupView, isMeasured, type View } from "../data";
+import { type CellView, candidates, type GroupView, isMeasured, titleOf, type View } from "../data";
 import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import { type Figure, type Note, select } from "../frame";
@@ -109,9 +109,9 @@ function captionOf({ view, cells, points }: Times): string {
 }
 
 function notesOf(times: Times, untimed: CellView[], others: CellView[]): Note[] {
-  const { group, cells } = times;
+  const { view, group, cells } = times;
   return [
-    `Test: ${group.label || group.id}.`,
+    `Test: ${titleOf(view, group.id)}.`,
     cells.length > 1 && "Options are side by side at each percentile.",
     "The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is omitted.",
     isLoose(times) && "Two percentiles have no line.",

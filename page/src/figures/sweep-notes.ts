@@ -1,6 +1,6 @@
 // The texts about a sweep.
 
-import { axisName, factorOf, isConfirmed } from "../data";
+import { axisName, factorOf, isConfirmed, titleOf } from "../data";
 import { percent, quantity } from "../format";
 import type { Note } from "../frame";
 import { named, partsOf } from "../levels";
@@ -32,7 +32,7 @@ export function notes(sweep: Sweep): Note[] {
     showsMoved(sweep) && "After → is the number of bytes that a call moved.",
     without > 0 && `Cells with too few trials or calls for ${measure.label}: ${without}.`,
     apart.length > 0 &&
-      `Not drawn, since no factor separates them from the others: ${apart.map(({ label, id }) => label || id).join("; ")}.`,
+      `Not drawn, since no factor separates them from the others: ${apart.map(({ id }) => titleOf(view, id)).join("; ")}.`,
     relayless &&
       `The dashed line is the path without a relay: ${quantity(measure.of(relayless)?.mid ?? 0, measure.unit)}.`,
     series.length === 1 && `All marks have ${fc.heading} ${named(series[0] ?? null, fc)}.`,

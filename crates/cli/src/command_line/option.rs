@@ -81,8 +81,8 @@ pub fn fit_max() -> Arg {
 
 pub fn objective() -> Arg {
     with_details(
-        valued("objective", "WHAT", "Compare options by time, cpu, p99 or gap-p99 [default: time]")
-            .value_parser(["time", "cpu", "p99", "gap-p99"]),
+        valued("objective", "WHAT", "Compare options by time, cpu, p99, gap-p99 or urgent [default: time]")
+            .value_parser(["time", "cpu", "p99", "gap-p99", "urgent"]),
         "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); gap-p99: pauses between the parts of a \
          reply, the default with --response-gap",
     )

@@ -60,10 +60,11 @@ impl Spec {
     }
 
     /// What options are compared by: what the user `asked` for, if there is such a cost. Else by CPU time where a load is offered,
-    /// which all of them reach, and by the gaps of replies in parts: their pauses set the time of a call.
+    /// which all of them reach, by the gaps of replies in parts, whose pauses set the time of a call, and by the delay of urgent messages.
     pub fn cost(&self, asked: Option<Cost>) -> Cost {
         let usual = match self.response_gap() {
             Some(ns) if ns > 0 => Cost::GapP99,
+            _ if self.urgent().is_some() => Cost::Urgent,
             _ if self.offers_load() => Cost::Cpu,
             _ => Cost::Time,
         };
@@ -79,6 +80,7 @@ impl Spec {
             Cost::Cpu => time != cpu,
             Cost::P99 => self.workload() == Workload::Call,
             Cost::GapP99 => self.response_chunk().is_some(),
+            Cost::Urgent => self.urgent().is_some(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
 use bytegauge_model::unit::{Bytes, byte_rate, count_rate, nop_rate};
-use bytegauge_model::{CellId, CellKind, Implementation, Stage};
+use bytegauge_model::{CellId, CellKind, Cost, Implementation, Stage, Workload};
 use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
@@ -100,11 +100,14 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     let mut cells: Vec<&CellView> =
         candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
     // Under an offered load all rates are alike: the cheapest first.
-    let merit = |cell: &CellView| match group.cost {
-        "cpu_ns_per_byte" => -cell.cpu.ends_s_per_gib.unwrap_or(f64::INFINITY),
-        "cpu_ns_per_call" => -cell.median("server_cpu_ns_per_call").unwrap_or(f64::INFINITY),
-        percentile @ ("total_p99_ns" | "gap_p99_ns") => -cell.median(percentile).unwrap_or(f64::INFINITY),
-        _ => cell.estimate.median.unwrap_or(0.0),
+    let merit = |cell: &CellView| {
+        let cost = match (group.compares, group.factors.workload()) {
+            (Cost::Time, _) | (Cost::Cpu, Workload::Check) => return cell.estimate.median.unwrap_or(0.0),
+            (Cost::Cpu, Workload::Call) => cell.median("server_cpu_ns_per_call"),
+            (Cost::Cpu, _) => cell.cpu.ends_s_per_gib,
+            (Cost::P99 | Cost::GapP99 | Cost::Urgent, _) => cell.median(group.cost),
+        };
+        -cost.unwrap_or(f64::INFINITY)
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
     // Confirmed cells; screened ones are shown only where none is confirmed.

@@ -30,9 +30,7 @@ pub fn reported(results: &Results) -> Vec<ReportedFinding> {
 
 /// The worst findings, one sentence for each kind.
 pub fn cautions(results: &Results, most: usize) -> Vec<String> {
-    let mut serious: Vec<&Finding> =
-        results.findings.iter().filter(|finding| finding.severity <= Severity::Warning).collect();
-    serious.sort_by(|a, b| (a.severity, a.rank()).cmp(&(b.severity, b.rank())).then(b.size().total_cmp(&a.size())));
+    let serious = results.findings.iter().filter(|finding| finding.severity <= Severity::Warning);
     let mut kinds: Vec<(usize, Vec<&Finding>)> = Vec::new();
     for finding in serious {
         match kinds.iter_mut().find(|(rank, _)| *rank == finding.rank()) {

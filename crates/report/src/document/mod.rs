@@ -139,7 +139,8 @@ impl Report {
         let mut findings = findings::findings(&view, &tests);
         let of = |before: &&Report| findings::earlier::findings((&view, &tests), (&before.view, &before.tests));
         findings.extend(before.iter().flat_map(of));
-        findings.sort_by_key(|finding| finding.severity);
+        findings
+            .sort_by(|a, b| (a.severity, a.rank()).cmp(&(b.severity, b.rank())).then(b.size().total_cmp(&a.size())));
         let results = Results { view: &view, tests: &tests, findings: &findings };
         let decisions: Vec<Decision> = tests.iter().map(|test| decision::decision(&results, test)).collect();
         let texts = tests.iter().map(|test| tables::texts(&results, test)).collect();

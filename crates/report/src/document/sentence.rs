@@ -229,6 +229,7 @@ fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
         VersusCost::CpuTime => ("uses", "CPU time"),
         VersusCost::P99 => ("has", "p99"),
         VersusCost::GapP99 => ("has", "gap p99"),
+        VersusCost::Urgent => ("has", "urgent delay"),
         VersusCost::Events => ("has", "events"),
     };
     if scale.multiples {

@@ -121,6 +121,7 @@ fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column
     match test.compares {
         Cost::P99 => columns.put_last(&["p99", "p99 (full load)"]),
         Cost::GapP99 => columns.put_last(&["gap p99"]),
+        Cost::Urgent => columns.put_last(&["urgent mean"]),
         Cost::Time | Cost::Cpu => {}
     }
     let scale = scale(test);
@@ -270,7 +271,7 @@ fn has_relay(test: &Test) -> bool {
 /// The quantity that is compared, where it is not the rate of a load without a limit.
 fn basis(test: &Test) -> Option<String> {
     let words = cost_words(test.compares);
-    if matches!(test.compares, Cost::P99 | Cost::GapP99) {
+    if matches!(test.compares, Cost::P99 | Cost::GapP99 | Cost::Urgent) {
         return Some(format!("Options are compared by {}.", words.noun));
     }
     if test.compares == Cost::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {

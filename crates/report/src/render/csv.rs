@@ -191,8 +191,7 @@ fn workload(view: &Report) -> Workload {
 fn row(view: &Report, cell: &CellView) -> Vec<String> {
     let group = view.groups.iter().find(|group| group.id == cell.group);
     let in_best_set = group.is_some_and(|group| group.best_set.contains(&cell.id));
-    let recommended =
-        group.is_some_and(|g| g.recommendation.proven && g.recommendation.cell.as_ref() == Some(&cell.id));
+    let recommended = view.test(&cell.group).is_some_and(|test| test.recommended.as_ref() == Some(&cell.id));
     let mut row = vec![
         view.session.to_string(),
         cell.id.to_string(),

@@ -30,9 +30,10 @@ pub fn of(cell: &CellView) -> Vec<HarmKind> {
     all
 }
 
-/// The share of an offered load that an option carried, where it left more of it than it may.
+/// The share of an offered load that an option carried, where it left more of it than it may: in all trials together, or in the median
+/// one, whichever is more.
 pub fn carried_share(cell: &CellView) -> Option<f64> {
-    let share = cell.total_rate? / offered_rate(&cell.factors)?;
+    let share = cell.total_rate?.max(cell.estimate.median?) / offered_rate(&cell.factors)?;
     Some(share).filter(|share| *share < OFFERED_SHARE)
 }
 

@@ -263,7 +263,7 @@ pub fn tests(
 
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    let compares = Cost::of_name(group.cost);
+    let compares = group.compares;
     let intervals = has_intervals(view, group);
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
     settle_dropped(&mut options, intervals, compares);
@@ -320,8 +320,8 @@ fn present_value<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]
     (own.slower_upper.is_some_and(f64::is_finite) && is_open && !is_beaten).then_some(own)
 }
 
-/// The place of the option to use among those within the margin: the present value of a program, else the one whose urgent messages
-/// are surely delayed least, else the recommended one, else the one that can lose least.
+/// The place of the option to use among those within the margin: the present value of a program, else the recommended one, else the one
+/// that can lose least.
 fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
     let good = || options.iter().enumerate().filter(|(_, option)| option.status == OptionStatus::AsGood);
     let present = present_value(view, group, options);
@@ -333,7 +333,6 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
         return is(best.map(|option| &option.id));
     }
     is(present.map(|option| &option.id))
-        .or_else(|| is(urgent::surely_quickest(view, options)))
         .or_else(|| is(group.recommendation.cell.as_ref()))
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }

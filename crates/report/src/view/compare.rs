@@ -1,5 +1,4 @@
-//! Compares choices: groups that differ in their profile alone form a family, whose choices are lined up so
-//! that `stats` can judge each group and then all of them together.
+//! Compares the choices of each group: lines up the costs of its blocks for `stats`.
 //!
 //! Only confirmation blocks count. A/A controls, floors, artefacts and engines that move nothing never compete.
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Stage, Trial, Workload};
+use bytegauge_model::{CellId, Cost, Stage, Trial, Workload};
 use bytegauge_stats::group::{GroupVerdict, Twin};
 use bytegauge_stats::noise_grade::{Uneven, uneven};
 use bytegauge_stats::quantile::median;
@@ -12,31 +12,25 @@ use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
 use super::input::GroupBlocks;
 use super::numbers::difference::share;
-use super::numbers::{CellOutcome, GroupView, LinkView, OptionRatio, SerialView, StolenView, TwinView};
+use super::numbers::{GroupView, LinkView, OptionRatio, SerialView, StolenView, TwinView};
 use super::recommendation::{Conditions, recommendation};
 use super::{audit, check, cost, link};
-use crate::phrase;
 
 /// Puts together what is printed of one group.
 pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit_max: Option<u64>) -> GroupView {
     let id = |at: usize| conditions.cells[at].id.clone();
     let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
     let verdict = &judged.verdict;
-    let undecided = judged.candidates.iter().copied().filter(|&at| {
-        let in_comparison = verdict.present.iter().any(|&choice| judged.cell(Some(choice)) == Some(at));
-        let cell = &conditions.cells[at];
-        !in_comparison && cell.outcome == CellOutcome::Measured && cell.reason.is_none() && cell.behind.is_none()
-    });
     let mut counted = blocks.of_group(&judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
     counted.used = verdict.blocks_used;
     GroupView {
         id: judged.row.group.id.clone(),
-        label: phrase::group_label(&judged.row.group.factors),
         factors: judged.row.group.factors.clone(),
         varied: judged.varied.clone(),
         throws_away: conditions.throw_away(judged),
         cost: cost_name(judged, conditions.settled),
+        compares: compared(judged, conditions.settled),
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
         blocks: counted,
@@ -52,7 +46,6 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
             None if verdict.present.len() > 1 => verdict.best_set.iter().filter_map(|&c| of_choice(c)).collect(),
             _ => Vec::new(),
         },
-        undecided: undecided.map(id).collect(),
         limited_trials: verdict.slow_limited.iter().sum(),
         spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit::view(judged, conditions),
@@ -99,11 +92,16 @@ fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> 
 }
 
 /// The compared quantity.
-pub fn cost_name(judged: &GroupAnalysis, settled: &[Settled]) -> &'static str {
-    if check::compares_cpu(judged, settled) {
-        return "cpu_ns_per_run";
+pub fn compared(judged: &GroupAnalysis, settled: &[Settled]) -> Cost {
+    if check::compares_cpu(judged, settled) { Cost::Cpu } else { judged.cost }
+}
+
+/// Its name in documents.
+fn cost_name(judged: &GroupAnalysis, settled: &[Settled]) -> &'static str {
+    match check::compares_cpu(judged, settled) {
+        true => "cpu_ns_per_run",
+        false => judged.cost.name(judged.row.group.factors.workload()),
     }
-    judged.cost.name(judged.row.group.factors.workload())
 }
 
 fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {

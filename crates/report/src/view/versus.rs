@@ -19,7 +19,7 @@ use bytegauge_stats::quantile::median;
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::estimate::rate_of_all;
-use super::groups::cost_name;
+use super::groups;
 use super::numbers::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 use super::recommendation::Conditions;
 use crate::interval_rounding::{ShareScale, carried, moved_nothing};
@@ -147,12 +147,13 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
-    let costs: Vec<Cost> = judged.iter().map(|group| Cost::of_name(cost_name(group, conditions.settled))).collect();
+    let costs: Vec<Cost> = judged.iter().map(|group| groups::compared(group, conditions.settled)).collect();
     let cost = match costs.first() {
         _ if counts => VersusCost::Events,
         _ if compared.by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
         Some(Cost::P99) => VersusCost::P99,
         Some(Cost::GapP99) => VersusCost::GapP99,
+        Some(Cost::Urgent) => VersusCost::Urgent,
         _ => VersusCost::Time,
     };
     let difference = SubjectDifference::of(comparison.as_ref(), compared.verdict);

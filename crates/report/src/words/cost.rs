@@ -60,6 +60,16 @@ const GAP_P99: CostWords = CostWords {
     has_times: "has at least {} the gap p99",
 };
 
+const URGENT: CostWords = CostWords {
+    noun: "the mean delay of urgent messages",
+    least: "the least urgent delay",
+    above: "above the least urgent delay",
+    by: "delay longer by",
+    ratio: "delay / least",
+    has_more: "delays urgent messages at least {} longer",
+    has_times: "delays urgent messages at least {} as long",
+};
+
 /// The words of a comparison by `cost`.
 pub fn cost_words(cost: Cost) -> &'static CostWords {
     match cost {
@@ -67,5 +77,6 @@ pub fn cost_words(cost: Cost) -> &'static CostWords {
         Cost::Cpu => &CPU,
         Cost::P99 => &P99,
         Cost::GapP99 => &GAP_P99,
+        Cost::Urgent => &URGENT,
     }
 }

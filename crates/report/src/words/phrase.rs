@@ -5,11 +5,10 @@
 mod brief;
 
 use bytegauge_bottleneck::{Doubt, UNKNOWN};
-use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
-use bytegauge_model::{Level, Placement, Spec, Work, Workload, without_digits};
+use bytegauge_model::{Level, Placement, Spec, Work, without_digits};
 
-pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_unit, who, word};
+pub use brief::{code, compact, condition, in_code, profile_brief, rate_unit, who, word};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
@@ -98,61 +97,6 @@ pub fn placed(conditions: &Spec) -> Option<&'static str> {
         Placement::SameCpu => Some("on one CPU"),
         _ => placement(conditions),
     }
-}
-
-/// Conditions that this version has no factor for.
-fn external(conditions: &Spec) -> impl Iterator<Item = (&str, Level)> {
-    conditions.iter().filter(|(name, level)| factor::find(name).is_none() && *level != Level::Absent)
-}
-
-/// A group for people and tables: `unix · cross-core · drain`.
-pub fn group_label(conditions: &Spec) -> String {
-    let shown = conditions.present().filter(|(factor, level)| is_notable(factor.name, level, conditions));
-    let names: Vec<String> = shown
-        .map(|(factor, level)| {
-            let text = factor.kind.show(&level);
-            match factor.name {
-                "transport" | "placement" | "profile" | "mode" => text,
-                "flows" if level.number() == Some(1) => "1 flow".into(),
-                "flows" => format!("{text} flows"),
-                "idle_flows" => format!("{text} idle"),
-                "competing_flows" => format!("{text} competing"),
-                "load_flows" => format!("{text} load streams"),
-                "role" => format!("your program is the {text}"),
-                "connection_age" => format!("{text} connections"),
-                "write_size" => format!("its peer writes {text}"),
-                "read_size" => format!("its peer reads {text}"),
-                "call_rate" => format!("{text} offered"),
-                "connect_per_call" => "connection per call".into(),
-                "read_once" => "server reads once".into(),
-                _ => format!("{} {text}", in_code(factor.name)),
-            }
-        })
-        .chain(external(conditions).map(|(name, level)| format!("{name} {level}")))
-        .collect();
-    if names.is_empty() { "all".into() } else { names.join(" · ") }
-}
-
-/// Defaults add nothing, and the name of a profile covers its settings.
-fn is_notable(name: &str, level: &Level, conditions: &Spec) -> bool {
-    let set_by_profile =
-        |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
-    match name {
-        "transport" | "placement" | "profile" | "request" | "mode" | "user_data" => true,
-        // The column of what is chosen shows it.
-        "compare" => false,
-        "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
-        _ => {
-            let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
-            !is_default && !conditions.profile().is_some_and(set_by_profile)
-        }
-    }
-}
-
-fn is_default(factor: &factor::Factor, level: &Level, conditions: &Spec) -> bool {
-    let workload = conditions.workload();
-    let default = factor.default_over(workload, conditions.transport());
-    default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 
 /// One level for people, by its factor's kind.
@@ -253,59 +197,6 @@ mod tests {
         check("unix · cross-core", "Unix · cross-core");
         check("tcpdump", "Tcpdump");
         check("", "");
-    }
-
-    #[test]
-    fn groups_are_named_by_their_other_levels() {
-        let check = |pairs: &[(&str, &str)], label: &str| assert_eq!(group_label(&levels(pairs)), label);
-        check(
-            &[
-                ("transport", "unix"),
-                ("placement", "cross-core"),
-                ("profile", "parser"),
-                ("work", "sum"),
-                ("working_set", "512K"),
-            ],
-            "unix · cross-core · parser",
-        );
-        check(
-            &[("transport", "tcp"), ("flows", "4"), ("work", "sum"), ("rate", "100M"), ("writer_work", "none")],
-            "tcp · 4 flows · work sum · rate 100 MiB/s",
-        );
-        check(&[("transport", "/dev/zero"), ("flows", "1")], "/dev/zero");
-        check(
-            &[
-                ("transport", "tcp"),
-                ("placement", "cross-core"),
-                ("profile", "many-idle"),
-                ("flows", "50"),
-                ("request", "512"),
-                ("response", "same"),
-                ("depth", "1"),
-                ("connect_per_call", "off"),
-                ("idle_flows", "1000"),
-                ("work", "sum"),
-                ("working_set", "16K"),
-                ("call_rate", "max"),
-                ("client_engine", "epoll"),
-            ],
-            "tcp · cross-core · many-idle · 50 flows · request 512 B",
-        );
-        check(
-            &[
-                ("transport", "tcp"),
-                ("flows", "20"),
-                ("request", "10K"),
-                ("response", "100"),
-                ("request_chunk", "100"),
-                ("connect_per_call", "on"),
-                ("call_rate", "20k"),
-                ("competing_flows", "30"),
-                ("client_engine", "blocking"),
-            ],
-            "tcp · 20 flows · request 10 KiB · response 100 B · chunk 100 B · connection per call · 20 k calls/s offered \
-             · 30 competing · client blocking",
-        );
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub struct ClientFlow {
     state: ClientState,
     /// Bytes of the ticket of a new connection that were not sent yet.
     to_show: usize,
-    /// Whether it has sent the ticket, and no request.
+    /// Buffers that hold other bytes than those of its messages.
     overwritten: Overwritten,
     /// Sent bytes of the last request.
     sent: usize,

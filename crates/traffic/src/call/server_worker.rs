@@ -127,7 +127,7 @@ impl ServerShared {
         &self.terms
     }
 
-    /// The transport of requests.
+    /// What the trial asks of its ends.
     #[cfg(test)]
     pub(super) fn setup(&self) -> &Setup {
         &self.setup

@@ -1,6 +1,6 @@
-//! Engines: they move the bytes at an end. One file per engine, one line in the table below.
+//! Engines: they move the bytes at an end. One folder or file per engine.
 //!
-//! An engine drives any [`Flow`] over any descriptor; it depends neither on the workload nor on the transport.
+//! An engine drives any [`Flow`] over any descriptor, whatever its workload and its transport.
 
 mod blocking;
 mod epoll;

@@ -153,7 +153,6 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
             Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
             None => pipe::pipe_size(writer.as_fd()),
         };
-        // A pipe that does not block leaves it to the sockets whether a call does.
         let size = size.map_err(|error| EndError::Missing(format!("the relay's pipe: {error}")))?;
         for end in [&reader, &writer] {
             sys_io::set_nonblocking(end.as_fd(), false).map_err(EndError::io("preparing the relay's pipe"))?;

@@ -49,7 +49,7 @@ pub struct CellView {
     /// Whether trials in which nothing moved are frequent enough to be a property of it.
     #[serde(skip)]
     pub stalls: bool,
-    /// The share of the offered load that it carried in all trials together, where that is less than `plan.answered_share` and
+    /// The share of the offered load that it carried, in all trials together or in the median one, where that is less than `plan.answered_share` and
     /// another choice of its group carries the load: nothing is proven of it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<f64>,

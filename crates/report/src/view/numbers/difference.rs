@@ -106,6 +106,8 @@ pub enum VersusCost {
     P99,
     /// The p99 of the time between two parts of a reply.
     GapP99,
+    /// The mean delay of urgent messages.
+    Urgent,
     /// The events counted meanwhile.
     Events,
 }

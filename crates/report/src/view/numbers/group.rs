@@ -1,6 +1,6 @@
 //! The part of the document about one group: its comparison, its blocks and its recommendation.
 
-use bytegauge_model::{CellId, GroupId, Spec};
+use bytegauge_model::{CellId, Cost, GroupId, Spec};
 use bytegauge_stats::audit::AuditFinding;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,8 +12,6 @@ use super::schema::{FactorLevels, all_levels};
 pub struct GroupView {
     /// Its name.
     pub id: GroupId,
-    /// Its conditions for people: `unix, cross-core, drain`.
-    pub label: String,
     /// Its conditions.
     #[serde(serialize_with = "all_levels")]
     #[schemars(with = "FactorLevels")]
@@ -25,6 +23,9 @@ pub struct GroupView {
     /// The compared quantity: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; for calls `ns_per_call` or
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
+    /// The same.
+    #[serde(skip)]
+    pub compares: Cost,
     /// How much the A/A control may differ from its cell with this number of blocks: the larger absolute end of the interval of
     /// their difference, as a share; `null` without a control, and below three blocks.
     pub twin_reach: Option<f64>,
@@ -46,8 +47,6 @@ pub struct GroupView {
     pub serial: Option<SerialView>,
     /// Cells that may be the best.
     pub best_set: Vec<CellId>,
-    /// Cells that were never confirmed.
-    pub undecided: Vec<CellId>,
     /// Confirmed trials so far slower than their block that they count three robust spreads, not more.
     pub limited_trials: usize,
     /// Cells that typical trials favour without a significant result, because plain means, in which slow trials
@@ -215,8 +214,6 @@ pub struct OptionRatio {
     /// Upper end of the interval; `null` where it has none.
     pub times_upper: Option<f64>,
 }
-
-impl GroupView {}
 
 /// A group's choice against its rivals, in trials far longer than those of the confirmation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

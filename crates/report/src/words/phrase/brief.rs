@@ -11,12 +11,6 @@ use super::{level, placed, placement, profile_name};
 /// Longer names of profiles do not fit a column.
 const PROFILE_MAX: usize = 12;
 
-/// Conditions by name: `Unix, 2 CPUs, 50 flows`; `all` without any.
-pub fn brief(conditions: &Spec, names: &[String]) -> String {
-    let words: Vec<String> = names.iter().filter_map(|name| word(name, &conditions.get(name))).collect();
-    if words.is_empty() { "all".into() } else { words.join(", ") }
-}
-
 /// One condition: `2 CPUs`; `None` where it does not exist or has no effect.
 pub fn word(name: &str, value: &Level) -> Option<String> {
     let text = compact(name, value);
@@ -233,6 +227,11 @@ pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn brief(conditions: &Spec, names: &[String]) -> String {
+        let words: Vec<String> = names.iter().filter_map(|name| word(name, &conditions.get(name))).collect();
+        words.join(", ")
+    }
 
     fn levels(pairs: &[(&str, &str)]) -> Spec {
         let mut levels = Spec::default();
