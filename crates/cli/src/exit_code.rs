@@ -8,7 +8,7 @@ use bytegauge_mesh::files::MeshFileError;
 use bytegauge_model::{Bytes, CellKind, SessionStatus};
 use bytegauge_plan::PlanError;
 use bytegauge_report::Report;
-use bytegauge_report::results::{Claim, InvalidReason, Test, is_answered};
+use bytegauge_report::results::{Test, is_answered};
 use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
 use bytegauge_sys::process::{self, Limit};
@@ -203,13 +203,10 @@ pub fn verdict_code(view: &Report, strict: bool) -> u8 {
 /// The exit code of results that must all be significant.
 fn strict_code(view: &Report) -> u8 {
     let compared = || view.tests.iter().filter(|test| !test.varied.is_empty());
-    let has_interval = |test: &Test| {
-        test.is_compared() || matches!(test.claim, Claim::Invalid { reason: InvalidReason::ControlDiffers })
-    };
     // A reader without work is no program: its result is no recommendation.
     let works = |test: &&Test| !view.groups.iter().any(|group| group.id == test.id && group.throws_away);
     let mut with_work = compared().filter(works).peekable();
-    if !compared().all(has_interval) {
+    if !compared().all(Test::is_compared) {
         UNBOUNDED
     } else if with_work.peek().is_none() || !with_work.all(|test| is_answered(view, test)) {
         INCONCLUSIVE

@@ -238,7 +238,7 @@ pub fn standings(rows: &[MeshRow], options: usize) -> Vec<MeshStanding> {
     let cost = |rows: &[Vec<f64>], at: usize| -column(rows, at).iter().sum::<f64>() / rows.len() as f64;
     let blocks: Vec<Vec<f64>> =
         ln_rates.chunks(each).map(|rows| (0..measured.len()).map(|at| cost(rows, at)).collect()).collect();
-    let best = (blocks.len() >= BLOCKS_MIN).then(|| best_set(&blocks, 1.0, &Method::default()));
+    let best = (blocks.len() >= BLOCKS_MIN).then(|| best_set(&blocks, 1.0, 0.0, &Method::default()));
     // ln(cost of this option / cost of the best one) as a share of the best rate.
     let share = |ln: f64| 1.0 - (-ln.max(0.0)).exp();
     let standing = |(at, option): (usize, &usize)| MeshStanding {

@@ -39,12 +39,13 @@ pub struct BestSet {
     pub lower: Vec<f64>,
 }
 
-/// Judges cells by their ln costs: one row per block, one column per cell. Critical values grow by the factor `widening`. Defined for two or more blocks.
+/// Judges cells by their ln costs: one row per block, one column per cell. Critical values grow by the factor `widening`, and each bound
+/// by `systematic`, in ln: an error that more blocks do not reduce. Defined for two or more blocks.
 ///
 /// # Panics
 /// If the rows differ in length.
 #[must_use]
-pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, method: &Method) -> BestSet {
+pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, systematic: f64, method: &Method) -> BestSet {
     let pairs = PairedCosts::of(ln_cost);
     let flips = FlipMethod {
         level: method.level,
@@ -54,7 +55,7 @@ pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, method: &Method) -> BestSet
     };
     let critical: Vec<f64> = critical_values(&pairs, &flips).into_iter().map(|c| c * widening).collect();
     // A pair without spread has no error to multiply; an infinite critical value would make the product NaN.
-    let reach = |c: f64, error: f64| if error > 0.0 { c * error } else { 0.0 };
+    let reach = |c: f64, error: f64| systematic + if error > 0.0 { c * error } else { 0.0 };
     let cells = 0..pairs.cells();
     let lower: Vec<f64> = cells
         .clone()
@@ -287,7 +288,7 @@ mod tests {
     }
 
     fn check(effects: &[f64], spread: f64, blocks: usize, expected_kept: &[bool]) {
-        let got = best_set(&world(effects, spread, blocks, 1), 1.0, &Method::default());
+        let got = best_set(&world(effects, spread, blocks, 1), 1.0, 0.0, &Method::default());
         assert_eq!(got.kept, expected_kept, "{got:?}");
     }
 
@@ -312,7 +313,7 @@ mod tests {
                 let mean = slow_share * std::f64::consts::LN_2;
                 for _ in 0..1000 {
                     let rows: Vec<Vec<f64>> = (0..blocks).map(|_| vec![1.0 + noise(0), noise(1), noise(2)]).collect();
-                    let got = best_set(&rows, 1.0, &Method::default());
+                    let got = best_set(&rows, 1.0, 0.0, &Method::default());
                     let reach = |j: usize| got.critical[j] * got.pairs.error(0, j);
                     let off = |j: usize| got.pairs.mean(0, j) - 1.0 - mean;
                     both += usize::from((1..3).all(|j| off(j).abs() <= reach(j)));
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn cells_that_differ_by_a_constant_are_certain() {
         let rows: Vec<Vec<f64>> = (0..8).map(|b| vec![f64::from(b), f64::from(b) + 0.5]).collect();
-        let got = best_set(&rows, 1.0, &Method::default());
+        let got = best_set(&rows, 1.0, 0.0, &Method::default());
         assert_eq!((got.kept, got.upper), (vec![true, false], vec![0.0, 0.5]));
     }
 
@@ -337,7 +338,7 @@ mod tests {
             let effects: Vec<f64> = (0..cells).map(|_| 0.02 * random.normal()).collect();
             let rows = world(&effects, 0.02, blocks, seed);
             let method = Method { random_flips: 499, ..Method::default() };
-            let got = best_set(&rows, 1.0, &method);
+            let got = best_set(&rows, 1.0, 0.0, &method);
             // Some cell is the best, and the cell with the least mean is never rejected.
             let leader = (0..cells).min_by(|&a, &b| got.pairs.mean(a, b).total_cmp(&0.0)).unwrap();
             prop_assert!(got.kept[leader]);
@@ -345,11 +346,11 @@ mod tests {
             // Levels common to a block cancel: shifting a block changes nothing but rounding.
             let shifted: Vec<Vec<f64>> = rows.iter().enumerate()
                 .map(|(b, row)| row.iter().map(|x| x + b as f64).collect()).collect();
-            let again = best_set(&shifted, 1.0, &method);
+            let again = best_set(&shifted, 1.0, 0.0, &method);
             for (a, b) in got.upper.iter().zip(&again.upper) {
                 prop_assert!((a - b).abs() < 1e-6);
             }
-            prop_assert_eq!(&got, &best_set(&rows, 1.0, &method));
+            prop_assert_eq!(&got, &best_set(&rows, 1.0, 0.0, &method));
         }
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Never compares trials of different sessions as if they were one.
 
-use crate::block_dependence::MIN_BLOCKS;
+use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS};
 use crate::outlier::limit;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -84,13 +84,14 @@ impl Comparison {
     }
 }
 
-/// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`].
-/// Fewer than six blocks: inconclusive.
+/// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`] where there are six or
+/// more. Fewer than two: inconclusive.
 #[must_use]
 pub fn paired(differences: &[f64], terms: &ComparisonTerms) -> Comparison {
-    let (mean, variance) = moments(&limit(differences));
     let n = differences.len();
-    if n < MIN_BLOCKS {
+    let limited = if n < MIN_BLOCKS { differences.to_vec() } else { limit(differences) };
+    let (mean, variance) = moments(&limited);
+    if n < FEW_BLOCKS {
         return inconclusive(mean, n);
     }
     judge(mean, (variance / n as f64).sqrt(), n as f64 - 1.0, n, terms)
@@ -128,7 +129,7 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
 }
 
 fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms) -> Comparison {
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("at least four degrees of freedom");
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("a degree of freedom");
     // Without any spread the difference is certain.
     let error = error.max(f64::MIN_POSITIVE);
     let delta = terms.delta.ln_1p();

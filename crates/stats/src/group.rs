@@ -185,15 +185,32 @@ pub struct PairDifference {
     pub mean: f64,
     /// Its standard error, in ln.
     pub error: f64,
-    /// Critical value with j as the reference: mean + critical · error is the bound that enters Uᵢ.
+    /// Critical value with j as the reference.
     pub critical: f64,
+    /// Error that more blocks do not reduce, in ln: what an A/A control that differs may have missed.
+    pub systematic: f64,
+}
+
+impl PairDifference {
+    /// Half the width of its interval that more blocks reduce, in ln.
+    #[must_use]
+    pub fn random(&self) -> f64 {
+        if self.error > 0.0 { self.critical * self.error } else { 0.0 }
+    }
+
+    /// Half the width of its interval, in ln: mean + reach is the bound that enters Uᵢ.
+    #[must_use]
+    pub fn reach(&self) -> f64 {
+        self.random() + self.systematic
+    }
 }
 
 impl GroupVerdict {
-    /// [`Twin::alarm`]: no claim in the group is made. The bounds stay valid.
+    /// How far equal cells of this group may be apart by more than chance, in ln: all bounds are wider by it. 0 where the A/A control does
+    /// not differ.
     #[must_use]
-    pub fn twin_alarm(&self) -> bool {
-        self.twin.is_some_and(|twin| twin.alarm)
+    pub fn systematic(&self) -> f64 {
+        self.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach)
     }
 
     /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the group is inconclusive.
@@ -201,16 +218,20 @@ impl GroupVerdict {
     pub fn pair(&self, i: usize, j: usize) -> Option<PairDifference> {
         let (a, b) = (self.place(i)?, self.place(j)?);
         let critical = *self.judged.critical.get(b)?;
-        Some(PairDifference { mean: self.judged.pairs.mean(a, b), error: self.judged.pairs.error(a, b), critical })
+        let pairs = &self.judged.pairs;
+        Some(PairDifference {
+            mean: pairs.mean(a, b),
+            error: pairs.error(a, b),
+            critical,
+            systematic: self.systematic(),
+        })
     }
 
     /// Whether cell `i` is significantly within the margin of the best of this group.
     #[must_use]
     pub fn proves(&self, i: usize, method: &Method) -> bool {
         let within = |upper: f64| upper <= method.ln_margin();
-        !self.twin_alarm()
-            && self.upper.get(i).copied().flatten().is_some_and(within)
-            && self.contradicted.binary_search(&i).is_err()
+        self.upper.get(i).copied().flatten().is_some_and(within) && self.contradicted.binary_search(&i).is_err()
     }
 
     /// Whether the claim for cell `i` still holds with the control's costs in place of the repeated cell's.
@@ -312,7 +333,8 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
         present,
     };
     if inconclusive.is_none() {
-        fill(&mut verdict, best_set(&rows, merging.widening, method));
+        let judged = best_set(&rows, merging.widening, verdict.systematic(), method);
+        fill(&mut verdict, judged);
     }
     verdict
 }
@@ -405,12 +427,11 @@ fn excess(rows: &[Vec<f64>], present: &[usize], cells: usize) -> Vec<Option<f64>
 //
 // A group's leader runs twice in every block under two names. The interval of their difference shows how far apart
 // equal cells may still be at this number of blocks. It shrinks with more blocks, so it is no property of the machine.
-// A difference that chance cannot explain means that something other than the cell affects the result; then no claim
-// may be made in the group.
+// A difference that chance cannot explain means that something other than the cell affects the result, by as much.
 //
 // Swapping the two names changes nothing, so the difference is symmetric by construction, and Student's interval is
 // valid for it even when the noise is skewed. It also works with few blocks, where sign flips cannot reach a
-// Bonferroni level.
+// Bonferroni level. All intervals of the group are then wider by as much as equal cells may differ.
 //
 // Never compares different cells.
 

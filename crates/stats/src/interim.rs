@@ -67,12 +67,11 @@ pub fn next(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis>
 
 /// Further blocks after which `cell` should be shown to be within the margin of the best: 0 if it is already.
 ///
-/// Returns `None` if its estimate is beyond the margin, the A/A control raises an alarm, the plain means contradict it,
-/// or the cell was not confirmed.
+/// Returns `None` if its estimate is beyond the margin, the plain means contradict it, or the cell was not confirmed.
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
-    if verdict.twin_alarm() || !holds(&verdict.present) || holds(&verdict.contradicted) {
+    if !holds(&verdict.present) || holds(&verdict.contradicted) {
         return None;
     }
     match verdict.inconclusive {
@@ -102,12 +101,11 @@ pub fn growth_to_decide(mean: f64, reach: f64, fixed: f64, ln_margin: f64) -> f6
 /// The factor by which the number of blocks must grow so that the bound of `cell` compared with `j` meets the margin.
 fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Option<f64> {
     let pair = verdict.pair(cell, j)?;
-    let gap = method.ln_margin() - pair.mean;
+    let gap = method.ln_margin() - pair.mean - pair.systematic;
     if gap <= 0.0 {
         return None;
     }
-    let reach = if pair.error > 0.0 { pair.critical * pair.error } else { 0.0 };
-    let factor = (reach / gap).powi(2);
+    let factor = (pair.random() / gap).powi(2);
     factor.is_finite().then_some(factor)
 }
 

@@ -248,7 +248,6 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
             let only = only.map_or_else(String::new, |only| format!("{} only: ", only.label));
             format!("{only}nothing to compare it with")
         }
-        InvalidReason::ControlDiffers => "the same option, measured twice, differs significantly".into(),
         InvalidReason::NotYet => "the first analysis is not reached".into(),
         InvalidReason::Interrupted => {
             let look = results.group(&test.id).and_then(|group| group.look.as_ref());

@@ -8,7 +8,7 @@ use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
-use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed, share_range};
+use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
 use crate::words::phrase::{capital, rate_unit};
 use crate::words::{number, phrase};
 
@@ -91,18 +91,8 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
     let other = || finding.other.as_ref().map_or_else(|| "another option".to_owned(), |id| option(results, id));
     let shown = |upper: Option<f64>| upper.map_or_else(|| "an unknown amount".to_owned(), at_most);
     match &finding.fact {
-        Fact::ControlDiffers { widened: Some(more), .. } => {
-            format!("{}, measured twice, differs: the interval is wider by {}", own(), at_most(*more))
-        }
-        Fact::ControlDiffers { lower, upper, .. } => {
-            // The reverse of 7 % less time is 7.5 % more.
-            let more = |share: f64| if share < 0.0 { reversed(share) } else { share };
-            let range = lower
-                .zip(*upper)
-                .map(|(lower, upper)| (more(lower), more(upper)))
-                .map(|(a, b)| format!(" by {}", ShareScale::default().interval(a.min(b), a.max(b))));
-            let range = range.unwrap_or_default();
-            format!("{}, measured twice, differs{range}, so there is no valid result", own())
+        Fact::ControlDiffers { widened } => {
+            format!("{}, measured twice, differs: intervals are wider by {}", own(), at_most(*widened))
         }
         Fact::Noise { cause, amount, of } => noise(*cause, *amount, *of, &other()),
         Fact::SeveralSpeeds { slow_share, times_least, times_most } => {

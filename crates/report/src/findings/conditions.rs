@@ -121,11 +121,8 @@ fn control(view: &View, group: &GroupView, test: &Test) -> Option<Finding> {
     let verdict = view.versus.as_ref().map(|versus| versus.difference.verdict);
     let is_open = verdict.is_none_or(|verdict| verdict == Verdict::Open);
     if twin.alarm {
-        // A comparison of two has an interval that is wider by the control's.
-        let widened = group.twin_reach.filter(|_| !is_open);
-        let fact = Fact::ControlDiffers { lower: twin.lower, upper: twin.upper, widened };
-        let severity = if is_open { Severity::Error } else { Severity::Warning };
-        return Some(Finding::new(fact, severity).of_option(&twin.cell));
+        let fact = Fact::ControlDiffers { widened: group.twin_reach.unwrap_or(0.0) };
+        return Some(warning(fact).of_option(&twin.cell));
     }
     // The interval of two decides by itself: a wide control is a reason only where it does not.
     let own = test.safest().map(|option| &option.id);

@@ -50,12 +50,8 @@ pub enum Severity {
 pub enum Fact {
     /// The same option, measured twice, is significantly different from itself.
     ControlDiffers {
-        /// Lower end of the difference, as a share.
-        lower: Option<f64>,
-        /// Upper end.
-        upper: Option<f64>,
-        /// By how much the interval of a comparison of two is wider for it.
-        widened: Option<f64>,
+        /// By how much the intervals of its test are wider for it, as a share.
+        widened: f64,
     },
     /// Something made the intervals wide, or part of a difference.
     Noise {
@@ -309,9 +305,7 @@ impl Finding {
     /// How large it is among those of one kind.
     pub fn size(&self) -> f64 {
         match &self.fact {
-            Fact::ControlDiffers { lower, upper, .. } => {
-                [*lower, *upper].into_iter().flatten().map(f64::abs).fold(0.0, f64::max)
-            }
+            Fact::ControlDiffers { widened } => *widened,
             Fact::Noise { amount, .. } => *amount,
             Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
             Fact::Drift { first, last } => (last / first).ln().abs(),

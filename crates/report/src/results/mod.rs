@@ -102,8 +102,6 @@ pub enum InvalidReason {
     NothingMeasured,
     /// There was one option only.
     OneOption,
-    /// The same option, measured twice, differs significantly.
-    ControlDiffers,
     /// The session is running, and its first analysis is not reached.
     NotYet,
     /// The session stopped before its first analysis.
@@ -264,7 +262,7 @@ pub fn tests(
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let compares = group.compares;
-    let intervals = has_intervals(view, group);
+    let intervals = is_analysed(view, group);
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
     settle_dropped(&mut options, intervals, compares);
     let used = used(view, group, &options);
@@ -371,7 +369,6 @@ fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: C
     Some(match measured.count() {
         0 => InvalidReason::NothingMeasured,
         1 => InvalidReason::OneOption,
-        _ if control_differs(group) => InvalidReason::ControlDiffers,
         _ if has_interval => return None,
         _ if compares == Cost::Cpu && is_external() => InvalidReason::ExternalServer,
         _ if view.status == SessionStatus::Running => InvalidReason::NotYet,
@@ -381,18 +378,8 @@ fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: C
     })
 }
 
-/// Whether the same option measured twice is significantly different from itself.
-fn control_differs(group: &GroupView) -> bool {
-    group.twin.as_ref().is_some_and(|twin| twin.alarm)
-}
-
-/// Whether the intervals of a test hold: an A/A control that differs contradicts them, and a session that stopped before
-/// its first analysis may have been stopped because of what it showed.
-fn has_intervals(view: &View, group: &GroupView) -> bool {
-    is_analysed(view, group) && !control_differs(group)
-}
-
-/// Whether the first analysis of a test is reached; before it, blocks are counted and not judged.
+/// Whether the first analysis of a test is reached; before it, blocks are counted and not judged: a session may have been stopped because
+/// of what they showed.
 pub fn is_analysed(view: &View, group: &GroupView) -> bool {
     let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
     group.look.as_ref().map_or(!unfinished, |look| look.done > 0)
@@ -401,7 +388,7 @@ pub fn is_analysed(view: &View, group: &GroupView) -> bool {
 fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {
     let harm = if cell.trials > 0 { harm::of(cell) } else { Vec::new() };
     let again = group.twin.as_ref().and_then(|twin| twin.exchanged_bound).filter(|_| exchange_fails(group, cell));
-    let is_confirmed = cell.stage == Some(Stage::Confirm) && has_intervals(view, group);
+    let is_confirmed = cell.stage == Some(Stage::Confirm) && is_analysed(view, group);
     let upper = cell.above_best_upper.filter(|_| is_confirmed).map(|upper| upper.max(again.unwrap_or(0.0)).max(0.0));
     let lower = upper.and(cell.above_best_lower).map(|lower| lower.max(0.0));
     let settings: Spec = group.varied.iter().map(|name| (name.as_str(), cell.level(name))).collect();

@@ -85,8 +85,7 @@ fn choice_of(judged: &GroupAnalysis, value: &Level, conditions: &Conditions) -> 
 /// ln(cost of the reference / cost of the choice) as a share, with its ends: above 0 the choice is better.
 fn against(judged: &GroupAnalysis, choice: usize, reference: usize) -> Option<(f64, f64, f64)> {
     let pair = judged.verdict.pair(choice, reference)?;
-    let reach = pair.critical * pair.error;
-    Some((share(-pair.mean)?, share(-pair.mean - reach)?, share(-pair.mean + reach)?))
+    Some((share(-pair.mean)?, share(-pair.mean - pair.reach())?, share(-pair.mean + pair.reach())?))
 }
 
 fn cpu_ns(settled: &Settled) -> Option<f64> {
@@ -127,9 +126,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             let choice = choice_of(judged, &value, conditions);
             let pair = choice.zip(reference).and_then(|(choice, reference)| judged.verdict.pair(choice, reference));
             let pair = pair.filter(|_| judged.standing.proves);
-            // A cause that makes the same program differ from itself may make a change differ by as much.
-            let alarm = judged.verdict.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach);
-            let end = |side: f64| pair.and_then(|pair| share(pair.mean + side * (pair.critical * pair.error + alarm)));
+            let end = |side: f64| pair.and_then(|pair| share(pair.mean + side * pair.reach()));
             let dropped = are_chosen && !settled.is_confirmed() && cell.trials > 0;
             let behind = dropped.then(|| "behind in the first runs, and not measured further".to_owned());
             let reason = cell.reason.clone().or(behind).or_else(|| match judged.verdict.inconclusive {
@@ -142,7 +139,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             let is_undecided = effect == ChangeEffect::Undecided;
             let growth = pair
                 .filter(|_| is_undecided && left_for.is_none())
-                .map(|pair| growth_to_decide(pair.mean, pair.critical * pair.error, alarm, conditions.margin.ln_1p()));
+                .map(|pair| growth_to_decide(pair.mean, pair.random(), pair.systematic, conditions.margin.ln_1p()));
             ChangeView {
                 value: shown(&value),
                 cell: cell.id.clone(),

@@ -152,7 +152,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let by_cpu = is_timed.then(|| self::input(&cells, twin, Trial::cpu_ns_per_run, scene));
     GroupAnalysis {
         row,
-        input_of_cpu: by_cpu.filter(|input| !analyse(input, method).twin_alarm()),
+        input_of_cpu: by_cpu.filter(|input| analyse(input, method).systematic() == 0.0),
         cpu: None,
         p99: None,
         varied: varied_choices(&candidates, settled),
@@ -175,7 +175,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
 pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
     let is_open = |group: &&mut GroupAnalysis| group.cost == Cost::Time && !group.alone.proven && group.cells.len() > 1;
     for group in groups.iter_mut().filter(is_open) {
-        group.cpu = by(group, |trial| cost_ns(trial, Cost::Cpu, &group.row.group.factors), scene);
+        group.cpu = Some(by(group, |trial| cost_ns(trial, Cost::Cpu, &group.row.group.factors), scene));
     }
 }
 
@@ -183,15 +183,14 @@ pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
 pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
     let is_loaded = |group: &&mut GroupAnalysis| group.row.group.factors.offers_load() && group.cost != Cost::P99;
     for group in groups.iter_mut().filter(is_loaded).filter(|group| group.cells.len() > 1) {
-        group.p99 = by(group, |trial| cost_ns(trial, Cost::P99, &group.row.group.factors), scene);
+        group.p99 = Some(by(group, |trial| cost_ns(trial, Cost::P99, &group.row.group.factors), scene));
     }
 }
 
-/// The verdict by another cost; `None` where the A/A control differs in it.
-fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &CompareInput) -> Option<GroupVerdict> {
+/// The verdict by another cost.
+fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &CompareInput) -> GroupVerdict {
     let input = input(&group.cells, group.twin, cost, scene);
-    let verdict = analyse(&input, &Method { level: group.standing.level, ..scene.method });
-    Some(verdict).filter(|verdict| !verdict.twin_alarm())
+    analyse(&input, &Method { level: group.standing.level, ..scene.method })
 }
 
 /// The share of an offered load that all trials of a cell together answered, or their median, whichever is more: a pause of the machine
@@ -214,7 +213,7 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method
     for blocks in standing.earlier() {
         let judged = GroupInput { blocks: input.blocks[..blocks.min(input.blocks.len())].to_vec(), ..input.clone() };
         let then = analyse(&judged, method);
-        once.avoided.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm() && avoids(&then, choice)));
+        once.avoided.extend((0..input.cells.len()).filter(|&choice| avoids(&then, choice)));
         let named = recommend(&judged, &then, method);
         once.proven.extend(named.cell.filter(|_| named.proven));
     }

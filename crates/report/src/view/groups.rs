@@ -62,15 +62,14 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
     }
 }
 
-/// The best option against each other one. None where the A/A control differs or too few blocks were measured: no interval
-/// holds there.
+/// The best option against each other one. None where too few blocks were measured.
 fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<OptionRatio> {
-    let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm() && judged.standing.proves) else {
+    let Some(leader) = verdict.leader().filter(|_| judged.standing.proves) else {
         return Vec::new();
     };
     let of_other = |&other: &usize| {
         let pair = verdict.pair(other, leader).filter(|_| other != leader)?;
-        let reach = pair.critical * pair.error;
+        let reach = pair.reach();
         Some(OptionRatio {
             option: id_of(judged, Some(leader), conditions)?,
             other: id_of(judged, Some(other), conditions)?,

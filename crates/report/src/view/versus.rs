@@ -53,7 +53,7 @@ impl Compared {
             |input: &GroupInput| paired(&merge(&differences(input, [a, b]), group.verdict.merged_by.max(1)), &terms);
         let comparison = pairs(&group.input);
         // The cause that makes equal subjects differ may make these two differ by as much.
-        let comparison = comparison.widened(alarming(group).unwrap_or(0.0));
+        let comparison = comparison.widened(group.verdict.systematic());
         let verdict = comparison.by_interval(margin);
         let stalls = |choice: usize, unless: Verdict| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
@@ -94,11 +94,6 @@ fn differences(input: &GroupInput, [a, b]: [usize; 2]) -> Vec<f64> {
     input.blocks.iter().filter_map(|block| Some(cost(block, b)? - cost(block, a)?)).collect()
 }
 
-/// How far the A/A control may differ from its cell, in ln, where it differs significantly.
-fn alarming(group: &GroupAnalysis) -> Option<f64> {
-    group.verdict.twin.filter(|twin| twin.alarm).map(|twin| twin.reach)
-}
-
 /// The reason for which there is no result, whatever the interval.
 fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f64) -> Option<String> {
     let verdict = &group.verdict;
@@ -109,7 +104,7 @@ fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f6
         return Some(why.to_string());
     }
     let decides = comparison.by_interval(margin) != Verdict::Open;
-    if alarming(group).is_some() && !decides {
+    if verdict.systematic() > 0.0 && !decides {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
     let slow = verdict.contradicted.contains(&b) && !group.input.cells[b].unfit && comparison.difference <= 0.0;

@@ -53,8 +53,6 @@ pub enum State {
     Decided,
     /// Several may be the best.
     Open,
-    /// The A/A control differs.
-    Invalid,
     /// There is no interval.
     NoResult,
     /// There is one option.
@@ -68,7 +66,6 @@ pub fn state_of(test: &Test) -> State {
     match &test.claim {
         Claim::Use { .. } => State::Decided,
         Claim::FreeChoice { .. } | Claim::OnlyCertain { .. } | Claim::Undecided { .. } => State::Open,
-        Claim::Invalid { reason: InvalidReason::ControlDiffers } => State::Invalid,
         Claim::Invalid { reason: InvalidReason::OneOption } => State::Single,
         Claim::Invalid { reason: InvalidReason::NothingMeasured } => State::Failed,
         Claim::Invalid { .. } => State::NoResult,

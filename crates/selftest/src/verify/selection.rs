@@ -89,8 +89,7 @@ fn claims(
             let state = state(lower, upper, verdict.contradicted.contains(&cell), method.margin);
             Some((truth[cell].exp_m1(), lower, state, upper))
         };
-        let options: Vec<(f64, f64, OptionState, f64)> =
-            verdict.present.iter().filter_map(option).filter(|_| !verdict.twin_alarm()).collect();
+        let options: Vec<(f64, f64, OptionState, f64)> = verdict.present.iter().filter_map(option).collect();
         let kind = claim(&options.iter().map(|option| (option.2, option.3)).collect::<Vec<_>>(), method.margin);
         useful.count(kind.is_some_and(|kind| kind != ClaimKind::Undecided));
         is_true.count(options.iter().all(|(truth, lower, state, upper)| match state {
@@ -223,7 +222,7 @@ fn alarms(noise: Noise, spread: f64, shift: f64, runs: Runs) -> (RunTally, f64) 
         input.blocks.iter_mut().filter_map(|block| block.twin_cost.as_mut()).for_each(|cost| *cost *= shift.exp());
         // The flips judge the cells, not the control.
         let verdict = analyse(&input, &Method { seed, random_flips: 19, ..method(runs) });
-        tally.count(verdict.twin_alarm());
+        tally.count(verdict.systematic() > 0.0);
         reach += verdict.twin.map_or(0.0, |twin| twin.reach) / repetitions as f64;
     }
     (tally, reach)

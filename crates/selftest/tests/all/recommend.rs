@@ -76,8 +76,8 @@ fn one_of_several_defaults_is_kept() {
 
 #[test]
 fn too_few_blocks() {
-    let got = check(&[0.0, 0.2], 0.01, 4, "cell Some(0), proven []");
-    assert_eq!(got.blocks_more_needed, Some(2));
+    let got = check(&[0.0, 0.2], 0.01, 1, "cell Some(0), proven []");
+    assert_eq!(got.blocks_more_needed, Some(1));
 }
 
 #[test]
