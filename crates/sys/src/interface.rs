@@ -2,11 +2,11 @@
 //!
 //! Uses ioctl instead of sysfs, whose files show the namespace of the process that mounted it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -145,21 +145,24 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
 //
 // Never changes the namespaces of a process that has other threads: the kernel refuses it.
 
-/// A network namespace, and the user namespace that owns it: access to the second permits entering the first.
+/// A network namespace, and the user namespace that owns it, where that is not the caller's: access to the second permits entering the first.
 #[derive(Debug)]
 pub struct HeldNetwork {
-    user: File,
+    user: Option<File>,
     network: File,
 }
 
-/// Moves the calling process into a new user namespace with the same user and all capabilities, and there into a new
-/// network namespace.
+/// Moves the calling process into a new network namespace; where its user may not, into a new user namespace with the same user and all
+/// capabilities, and there into a new network namespace. In the first case programs can change their user, as servers do.
 ///
 /// # Errors
 /// The error of unshare(2) or of writing the maps: `EPERM` or `ENOSPC` where the system forbids user namespaces.
 pub fn leave_for_own_network() -> io::Result<()> {
     // SAFETY: these take no argument and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if leave_for_another_network().is_ok() {
+        return Ok(());
+    }
     // SAFETY: passes flags and no memory.
     errno::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
     // A group may be mapped only after this (user_namespaces(7)).
@@ -199,7 +202,7 @@ pub fn enter_network(network: &File) -> io::Result<()> {
 /// # Errors
 /// `NotFound` if the kernel has no such setting, or one for the whole machine alone.
 pub fn network_option(name: &str) -> io::Result<String> {
-    let text = std::fs::read_to_string(format!("/proc/sys/{name}"))?;
+    let text = fs::read_to_string(format!("/proc/sys/{name}"))?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -214,7 +217,7 @@ pub fn set_network_option(name: &str, value: &str) -> io::Result<()> {
 /// The settings of the caller's network namespace for TCP, by name, with their values.
 #[must_use]
 pub fn tcp_options() -> Vec<(String, String)> {
-    let files = std::fs::read_dir("/proc/sys/net/ipv4").into_iter().flatten().flatten();
+    let files = fs::read_dir("/proc/sys/net/ipv4").into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok()).filter(|name| name.starts_with("tcp_"));
     let named = |name: String| {
         let name = format!("net/ipv4/{name}");
@@ -251,24 +254,28 @@ impl NetworkTables {
 }
 
 impl HeldNetwork {
-    /// The network namespace that a process of the same user holds as a descriptor, and that process's user namespace.
+    /// The network namespace that a process of the same user holds as a descriptor, and that process's user namespace if it is another one.
     ///
     /// # Errors
     /// If the process does not exist or belongs to another user.
     pub fn held_by(process: u32, descriptor: i32) -> io::Result<HeldNetwork> {
         let user = File::open(format!("/proc/{process}/ns/user"))?;
+        let is_own = user.metadata()?.ino() == fs::metadata("/proc/self/ns/user")?.ino();
+        let user = (!is_own).then_some(user);
         Ok(HeldNetwork { user, network: File::open(format!("/proc/{process}/fd/{descriptor}"))? })
     }
 }
 
-/// Makes the child that `command` will start run in a network namespace, as the same user without privileges.
+/// Makes the child that `command` will start run in a network namespace, as the same user.
 pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
     let network = Arc::clone(network);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two bare system calls on
     // descriptors that it keeps open and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
         command.pre_exec(move || {
-            errno::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+            if let Some(user) = &network.user {
+                errno::of(libc::setns(user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+            }
             errno::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
         });
     }
@@ -426,7 +433,7 @@ mod tun_tests {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  far0: \
                     0 0 0 0 0 0 0 0 900 10 0 77 0 0 0 0\n";
         assert_eq!((dropped(text, "far0"), dropped(text, "lo"), dropped(text, "far")), (Some(77), Some(12), None));
-        let real = std::fs::read_to_string("/proc/self/net/dev").unwrap();
+        let real = fs::read_to_string("/proc/self/net/dev").unwrap();
         assert!(dropped(&real, LOOPBACK).is_some(), "{real}");
     }
 

@@ -2,11 +2,12 @@
 //! are stored. Its accuracy on a busy machine is not tested: a trial whose link was late fails with that reason.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, json_lines, possible, signal};
+use crate::bench::{BINARY, Bench, Running, json_lines, possible, signal};
 use crate::call_faults::role;
 use crate::raw::Raw;
 
@@ -37,6 +38,23 @@ fn check_reasons(raw: &Raw) {
     for reason in raw.troubles() {
         assert!(reason.contains("emulated link") || reason.contains("measured once more"), "{reason}");
     }
+}
+
+/// The others run as the user of the tests, often root.
+#[test]
+fn ordinary_users_have_links() {
+    let ordinary = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all";
+    let tried = format!("{ordinary} unshare -Urn true && {ordinary} {BINARY} --version");
+    if !links_are_possible() || !possible("another user makes a link", "sh", &["-c", &tried]) {
+        return;
+    }
+    let bench = Bench::new();
+    fs::set_permissions(bench.path("."), fs::Permissions::from_mode(0o777)).unwrap();
+    let flags = "stream --transport tcp --link-delay 2ms --read-size 64K --write-size 64K --trial-time 100ms --blocks 1 \
+                 --analyses 1 --long-trials off --time 20s --quiet";
+    let ran = bench.shell(&format!("{ordinary} \"$BYTEGAUGE\" {flags}"));
+    check_reasons(&Raw::of(&bench, 1));
+    assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");
 }
 
 #[test]
@@ -152,12 +170,13 @@ fn calls_cross_a_link_over_both_protocols() {
 fn link_without_namespaces_is_skipped_with_reason() {
     let bench = Bench::new();
     // In a user namespace that may have none of its own.
-    let closed = "echo 0 > /proc/sys/user/max_user_namespaces && ! unshare -U true";
-    if !possible("a user without namespaces", "unshare", &["-Ur", "sh", "-c", closed]) {
+    let close = "echo 0 > /proc/sys/user/max_user_namespaces; echo 0 > /proc/sys/user/max_net_namespaces";
+    let closed = format!("{close}; ! unshare -U true && ! unshare -n true");
+    if !possible("a user without namespaces", "unshare", &["-Ur", "sh", "-c", &closed]) {
         return;
     }
     let inner = |flags: &str| {
-        let shell = format!("echo 0 > /proc/sys/user/max_user_namespaces; exec \"$BYTEGAUGE\" {flags}");
+        let shell = format!("{close}; exec \"$BYTEGAUGE\" {flags}");
         bench.shell(&format!("exec unshare -Ur sh -c '{shell}'"))
     };
     let sizes = "--profile drain --read-size 64K --write-size 64K";

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::bench::{Bench, Ran, python};
+use crate::bench::{Bench, Ran, possible, python};
 use crate::check::check_no_process_is_left;
 use crate::contract::check_schema;
 use crate::emulated_link::links_are_possible;
@@ -38,8 +38,13 @@ fn tune(bench: &Bench, flags: &[&str], host: &str) -> Ran {
 
 /// Runs bytegauge with the words for the client and its port, and with its server.
 fn with_server(bench: &Bench, words: impl Fn(&str, &str, &str) -> Vec<String>) -> Ran {
+    with_program(bench, SERVER, words)
+}
+
+/// The same with the program of another server.
+fn with_program(bench: &Bench, server: &str, words: impl Fn(&str, &str, &str) -> Vec<String>) -> Ran {
     let python = python("the program is written in Python", "import socket").unwrap_or_default();
-    let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
+    let (server, client) = (bench.write("server.py", server), bench.write("client.py", CLIENT));
     let port = free_address().port().to_string();
     let (start, ready) = (format!("exec {python} -S {server} {port}"), format!("tcp:{port}"));
     let mut all = words(&python, &client, &port);
@@ -64,6 +69,23 @@ fn a_refused_connection_is_no_work() {
         ["tune", "--option", "nodelay=on", "--sysctl", "net.ipv4.tcp_sack=0", "--", &python, "-S", "-c", program];
     let ran = Bench::new().run_args(&words).exits(5);
     assert!(ran.stderr.contains("every connection of the command failed: start its server before"), "{ran}");
+}
+
+/// As sshd and nginx do. A user namespace with one user would refuse it.
+#[test]
+fn a_server_can_change_its_user() {
+    if !is_possible() || !possible("the caller may make a network", "unshare", &["-n", "true"]) {
+        return;
+    }
+    let changes = "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n";
+    // The user may not read the modules.
+    let server = SERVER.replacen("server =", &format!("{changes}server ="), 1);
+    let flags = ["--option", "nodelay=on", "--sysctl", "net.ipv4.tcp_sack=0"];
+    let ran = with_program(&Bench::new(), &server, |python, client, port| {
+        let program = ["--", python, "-S", client, "127.0.0.1", port];
+        ["tune"].iter().chain(&flags).chain(&program).map(|word| (*word).to_owned()).collect()
+    });
+    ran.exits(0);
 }
 
 #[test]
