@@ -233,13 +233,14 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let bytes = conditions.request().unwrap_or(0) + conditions.response().unwrap_or(0);
     // A window that begins small needs another round trip for a long message.
     let trips = if bytes > INITIAL_WINDOW { 2 } else { 1 };
+    // The pauses within a reply are most of its time; a think time or a round trip is not.
     let pauses_ns = gaps(conditions).saturating_mul(conditions.response_gap().unwrap_or(0));
-    let waits_ns = (conditions.think_time().unwrap_or(0) + trips * link_delay_ns + pauses_ns) as f64;
+    let waits_ns = 2 * (conditions.think_time().unwrap_or(0) + trips * link_delay_ns) + pauses_ns / 8 * 9;
     // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
     let outstanding = flows * conditions.depth().unwrap_or(1).max(1) as f64;
-    let waiting = if waits_ns > 0.0 { outstanding * 1e9 / waits_ns / 2.0 } else { f64::INFINITY };
+    let waiting = if waits_ns > 0 { outstanding * 1e9 / waits_ns as f64 } else { f64::INFINITY };
     let carried = if bytes > 0 { bits / 8.0 / bytes as f64 } else { f64::INFINITY };
     shared.min(offered).min(waiting).min(carried)
 }
@@ -468,6 +469,7 @@ mod trial_length_tests {
         assert_eq!(lengths(&[flows(20)], Some(Cost::P99)), (800_000_000, 4_000_000_000));
         let parts = [("response", 2_000), ("response_chunk", 100), ("response_gap", 15_000_000)];
         let parts = parts.map(|(name, number)| (name, Level::Number(number)));
+        assert_eq!(assumed(&conditions(&parts)).round(), 3.0);
         // Six calls of 19 gaps, and one that the window cuts.
         assert_eq!(lengths(&parts, None), (28_000_000, 140_000_000));
         assert_eq!(lengths(&parts, Some(Cost::Time)), (40_000_000, 200_000_000));

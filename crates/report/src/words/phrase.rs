@@ -155,6 +155,10 @@ pub fn capital(text: &str) -> String {
     if matches!(word, "tcp" | "tcp6" | "udp" | "udp6") {
         return word.to_uppercase() + &text[word.len()..];
     }
+    // A name such as `net.ipv4.tcp_rmem` is written as it is.
+    if text.split(' ').next().is_some_and(|word| word.trim_end_matches('.').contains('.')) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -196,6 +200,8 @@ mod tests {
         check("udp6, drains", "UDP6, drains");
         check("unix · cross-core", "Unix · cross-core");
         check("tcpdump", "Tcpdump");
+        check("net.ipv4.tcp_rmem small takes", "net.ipv4.tcp_rmem small takes");
+        check("undecided. More", "Undecided. More");
         check("", "");
     }
 
