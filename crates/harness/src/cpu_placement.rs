@@ -102,7 +102,7 @@ mod tests {
     use bytegauge_sys::topology::CpuPlace;
 
     fn cores(count: usize) -> Topology {
-        let place = |cpu| CpuPlace { cpu, package: 0, core: cpu, node: 0, last_level_cache: None };
+        let place = |cpu| CpuPlace { cpu, core: cpu, node: 0, last_level_cache: None };
         Topology { cpus: (0..count).map(place).collect() }
     }
 

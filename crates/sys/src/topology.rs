@@ -8,19 +8,15 @@
 //! Never pins and never picks a placement.
 
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
-
-use serde::{Deserialize, Serialize};
+use std::{fs, io};
 
 use crate::affinity;
 
 /// Where one CPU sits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPlace {
     /// The kernel's number of the CPU (hardware thread).
     pub cpu: usize,
-    /// Physical package (socket). 0 where the platform does not report it.
-    pub package: usize,
     /// Physical core, named by its lowest-numbered CPU, since the kernel's `core_id` is unique
     /// only within a package or die.
     pub core: usize,
@@ -32,8 +28,7 @@ pub struct CpuPlace {
 }
 
 /// How two ends are placed relative to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// Both on one CPU: they take turns.
     SameCpu,
@@ -43,28 +38,6 @@ pub enum Relation {
     CrossCore,
     /// Two memory nodes.
     CrossNode,
-}
-
-impl Relation {
-    /// Every relation, nearest first.
-    pub const ALL: [Self; 4] = [Self::SameCpu, Self::SmtSibling, Self::CrossCore, Self::CrossNode];
-
-    /// The name in flags, tables and stored results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SameCpu => "same-cpu",
-            Self::SmtSibling => "smt-sibling",
-            Self::CrossCore => "cross-core",
-            Self::CrossNode => "cross-node",
-        }
-    }
-}
-
-impl fmt::Display for Relation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
 }
 
 /// Why the topology could not be read.
@@ -92,7 +65,7 @@ pub enum TopologyError {
 }
 
 /// The places of the allowed CPUs, in ascending order of CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     /// One place for each allowed CPU.
     pub cpus: Vec<CpuPlace>,
@@ -137,12 +110,6 @@ impl Topology {
             candidates.sort_by_key(|(a, b)| a.last_level_cache != b.last_level_cache);
         }
         disjoint_first(candidates)
-    }
-
-    /// The place of one CPU, if it is allowed.
-    #[must_use]
-    pub fn place(&self, cpu: usize) -> Option<&CpuPlace> {
-        self.cpus.iter().find(|place| place.cpu == cpu)
     }
 
     fn candidates(&self, relation: Relation) -> Vec<(CpuPlace, CpuPlace)> {
@@ -194,20 +161,10 @@ fn read_place(root: &Path, cpu: usize) -> Result<CpuPlace, TopologyError> {
     };
     Ok(CpuPlace {
         cpu,
-        package: read_package(&topology.join("physical_package_id"))?,
         core: siblings.into_iter().min().unwrap_or(cpu),
         node: node_of(&dir).unwrap_or(0),
         last_level_cache: last_level_cache(&dir.join("cache")),
     })
-}
-
-fn read_package(path: &Path) -> Result<usize, TopologyError> {
-    let text = read_text(path)?;
-    let Ok(number) = text.trim().parse::<i64>() else {
-        return Err(TopologyError::Malformed { path: path.to_owned(), text });
-    };
-    // −1 means that the platform does not report it (the ABI document named above).
-    Ok(usize::try_from(number).unwrap_or(0))
 }
 
 fn read_list(path: &Path) -> Result<Vec<usize>, TopologyError> {
@@ -282,7 +239,6 @@ mod tests {
     fn two_nodes() -> Topology {
         let places = (0..8).map(|cpu| CpuPlace {
             cpu,
-            package: cpu % 4 / 2,
             core: cpu % 4,
             node: cpu % 4 / 2,
             last_level_cache: Some(cpu % 4 / 2 * 2),
@@ -291,7 +247,7 @@ mod tests {
     }
 
     fn check(topology: &Topology, relation: Relation, expected: &[(usize, usize)]) {
-        assert_eq!(topology.pairs(relation), expected, "{relation}");
+        assert_eq!(topology.pairs(relation), expected, "{relation:?}");
     }
 
     #[test]
@@ -329,7 +285,7 @@ mod tests {
 
     #[test]
     fn cross_core_prefers_a_shared_cache() {
-        let place = |cpu, cache| CpuPlace { cpu, package: 0, core: cpu, node: 0, last_level_cache: Some(cache) };
+        let place = |cpu, cache| CpuPlace { cpu, core: cpu, node: 0, last_level_cache: Some(cache) };
         let topology = Topology { cpus: vec![place(0, 0), place(1, 1), place(2, 0), place(3, 1)] };
         let pairs = topology.pairs(Relation::CrossCore);
         assert_eq!(pairs[..2], [(0, 2), (1, 3)]);
@@ -348,10 +304,9 @@ mod tests {
 
     fn fixture() -> Scratch {
         let scratch = Scratch::new();
-        for (cpu, package, siblings, node) in [(0, "0", "0,2", 0), (1, "-1", "1", 3)] {
+        for (cpu, siblings, node) in [(0, "0,2", 0), (1, "1", 3)] {
             let dir = format!("cpu{cpu}");
             scratch
-                .file(&format!("{dir}/topology/physical_package_id"), package)
                 .file(&format!("{dir}/topology/core_cpus_list"), siblings)
                 .file(&format!("{dir}/cache/index0/level"), "1\n")
                 .file(&format!("{dir}/cache/index0/shared_cpu_list"), siblings)
@@ -366,16 +321,8 @@ mod tests {
     fn files_become_places() {
         let scratch = fixture();
         let topology = Topology::read_from(scratch.path(), &[1, 0]).unwrap();
-        let expected = [(0, 0, 0, 0), (1, 0, 1, 3)].map(|(cpu, package, core, node)| CpuPlace {
-            cpu,
-            package,
-            core,
-            node,
-            last_level_cache: Some(0),
-        });
+        let expected = [(0, 0, 0), (1, 1, 3)].map(|(cpu, core, node)| CpuPlace { cpu, core, node, last_level_cache: Some(0) });
         assert_eq!(topology.cpus, expected);
-        assert_eq!(topology.place(1), Some(&expected[1]));
-        assert_eq!(topology.place(2), None);
     }
 
     #[test]
