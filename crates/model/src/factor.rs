@@ -21,7 +21,7 @@ mod ring_rows;
 pub(crate) mod row;
 mod table;
 
-use crate::option::Setter;
+use crate::end::EndRole;
 use crate::spec::Spec;
 use crate::workload::{ComparedCondition, ProgramRole, WORKLOADS, Workload};
 
@@ -79,7 +79,7 @@ pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) ->
 /// The end of a stream at which a factor is set, where it is one of them alone.
 fn owner(factor: &Factor) -> Option<ProgramRole> {
     let ends = factor.ends(&EMPTY);
-    match (ends.contains(&Setter::Source), ends.contains(&Setter::Sink)) {
+    match (ends.contains(&EndRole::Source), ends.contains(&EndRole::Sink)) {
         (true, false) => Some(ProgramRole::Writer),
         (false, true) => Some(ProgramRole::Reader),
         _ => None,

@@ -3,43 +3,12 @@
 //! The rows are in the table of factors. Streams, calls and datagrams set options and read them back by walking these rows, and a
 //! report compares the values in force with the requested ones. Never touches a socket.
 
-use serde::{Deserialize, Serialize};
-
 use crate::catalog::Transport;
-use crate::end::{EndRole, Side};
+use crate::end::EndRole;
 use crate::level::{Level, LevelKind};
 use crate::spec::Spec;
-use crate::workload::Workload;
 
 pub use crate::factor::OPTIONS;
-
-/// Which end of a path a socket belongs to, by its role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Setter {
-    /// Writes a stream, or sends datagrams.
-    Source,
-    /// Reads them.
-    Sink,
-    /// Calls.
-    Client,
-    /// Is called.
-    Server,
-}
-
-impl Setter {
-    /// The two ends of a workload's path, the one that connects first; `None` where there is no path, and so no socket.
-    pub fn of(workload: Workload) -> Option<[Setter; 2]> {
-        let setter = |side| match workload.end(side)? {
-            EndRole::Source => Some(Setter::Source),
-            EndRole::Sink => Some(Setter::Sink),
-            EndRole::Client => Some(Setter::Client),
-            EndRole::Server => Some(Setter::Server),
-            _ => None,
-        };
-        Some([setter(Side::Source)?, setter(Side::Sink)?])
-    }
-}
 
 /// When an option is set on an end that accepts connections. Other sockets get it before they connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +21,7 @@ pub enum When {
 }
 
 /// The ends that set an option, and when.
-pub type Sites = (&'static [Setter], When);
+pub type Sites = (&'static [EndRole], When);
 
 /// The level of an option in setsockopt(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +87,7 @@ pub struct OptionRow {
     /// Its number there.
     pub number: i32,
     /// The option that replaces it at some ends, or over some transports.
-    pub variant: fn(Setter, &Transport) -> Option<Variant>,
+    pub variant: fn(EndRole, &Transport) -> Option<Variant>,
     /// The type of its value.
     pub form: ValueForm,
     /// The unit after a number from the kernel.
@@ -237,10 +206,10 @@ mod tests {
     #[test]
     fn a_receive_buffer_is_set_on_its_socket() {
         let sites = |on: &[(&str, &str)]| (of_factor("rcvbuf").unwrap().sites)(&levels(on));
-        assert_eq!(sites(&[]), (&[Setter::Sink, Setter::Server][..], When::Early));
-        assert_eq!(sites(&[("rcvbuf_on", "accepted")]), (&[Setter::Server][..], When::Accepted));
-        assert_eq!(sites(&[("rcvbuf_on", "client")]), (&[Setter::Client][..], When::Early));
-        assert_eq!(sites(&[("connect", "127.0.0.1:7")]), (&[Setter::Client][..], When::Early));
+        assert_eq!(sites(&[]), (&[EndRole::Sink, EndRole::Server][..], When::Early));
+        assert_eq!(sites(&[("rcvbuf_on", "accepted")]), (&[EndRole::Server][..], When::Accepted));
+        assert_eq!(sites(&[("rcvbuf_on", "client")]), (&[EndRole::Client][..], When::Early));
+        assert_eq!(sites(&[("connect", "127.0.0.1:7")]), (&[EndRole::Client][..], When::Early));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Transport, names};
-use crate::option::Setter;
+use crate::end::EndRole;
 use crate::wait_causes::SocketWaits;
 
 names! {
@@ -30,8 +30,8 @@ pub struct OpenedSocket {
 
 impl OpenedSocket {
     /// The end of a connection that it is.
-    pub fn setter(&self) -> Setter {
-        if self.call == Opening::Listen { Setter::Server } else { Setter::Client }
+    pub fn setter(&self) -> EndRole {
+        if self.call == Opening::Listen { EndRole::Server } else { EndRole::Client }
     }
 }
 

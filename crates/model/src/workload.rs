@@ -198,6 +198,11 @@ impl Workload {
         (self.row().carries)(transport)
     }
 
+    /// The two ends of its path, the one that connects first; `None` where there is no path, and so no socket.
+    pub fn path_ends(self) -> Option<[EndRole; 2]> {
+        Some([self.end(Side::Source)?, self.end(Side::Sink)?])
+    }
+
     /// The role of the end on one side of the path; without a path, the only end.
     pub fn end(self, side: Side) -> Option<EndRole> {
         self.row().roles.iter().copied().find(|role| role.side() == side)

@@ -3,8 +3,8 @@
 //! Such a server reads by default. With `--role reader` it writes. It takes the size of its writes and the offered load
 //! from the control connection; nothing else of it can be set.
 
-use bytegauge_model::option::{self, Setter};
-use bytegauge_model::{Direction, Level, Place, ProgramRole, Spec, Transport, Workload};
+use bytegauge_model::option;
+use bytegauge_model::{Direction, EndRole, Level, Place, ProgramRole, Spec, Transport, Workload};
 
 use crate::PlanError;
 use crate::external::refused;
@@ -48,7 +48,7 @@ fn goes(part: &Part, direction: Direction) -> bool {
 
 /// Whether a factor is of the end that writes.
 pub(crate) fn is_of_the_writer(name: &str) -> bool {
-    let is_set_here = |sites: fn(&Spec) -> option::Sites| sites(&Spec::default()).0.contains(&Setter::Sink);
+    let is_set_here = |sites: fn(&Spec) -> option::Sites| sites(&Spec::default()).0.contains(&EndRole::Sink);
     OF_WRITER.contains(&name) || option::of_factor(name).is_some_and(|row| !is_set_here(row.sites))
 }
 
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!((cell.write_size(), cell.get("sndbuf")), (Some(128 << 10), Level::Absent));
             assert_eq!(cell.direction(), None);
             let (setters, _) = (option::of_factor("rcvbuf").unwrap().sites)(cell);
-            assert!(setters.contains(&Setter::Sink) && cell.get("rcvbuf") == Level::Number(1 << 20));
+            assert!(setters.contains(&EndRole::Sink) && cell.get("rcvbuf") == Level::Number(1 << 20));
         }
     }
 

@@ -321,7 +321,8 @@ mod tests {
     fn files_become_places() {
         let scratch = fixture();
         let topology = Topology::read_from(scratch.path(), &[1, 0]).unwrap();
-        let expected = [(0, 0, 0), (1, 1, 3)].map(|(cpu, core, node)| CpuPlace { cpu, core, node, last_level_cache: Some(0) });
+        let expected =
+            [(0, 0, 0), (1, 1, 3)].map(|(cpu, core, node)| CpuPlace { cpu, core, node, last_level_cache: Some(0) });
         assert_eq!(topology.cpus, expected);
     }
 

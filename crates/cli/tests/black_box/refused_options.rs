@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm};
-use bytegauge_model::{Transport, Workload, factor};
+use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, ValueForm};
+use bytegauge_model::{EndRole, Transport, Workload, factor};
 use serde_json::Value;
 
 use crate::bench::{BINARY, Bench, Ran, possible};
@@ -84,7 +84,7 @@ const ANSWERS: [(i32, &str); 3] =
 const EPIOCSPARAMS: u64 = 0x4008_8a01;
 
 /// The call by which an option of the table is set over a transport, and the text that names it in a reason.
-fn setting(row: &OptionRow, setter: Setter, transport: &Transport) -> (Refused, &'static str) {
+fn setting(row: &OptionRow, setter: EndRole, transport: &Transport) -> (Refused, &'static str) {
     match row.factor {
         "epoll_busy_poll" => return (Refused::with(libc::SYS_ioctl, 1, EPIOCSPARAMS), row.name),
         "min_wait" => return (Refused::call(libc::SYS_io_uring_setup), "io_uring"),
@@ -141,7 +141,7 @@ fn screen(ran: &Ran) -> String {
 /// An option that the kernel refuses: the reason is on the screen and in the document.
 fn check_refused(workload: Workload, name: &str, row: &OptionRow, (errno, next): (i32, &str)) {
     let transport: Transport = name.parse().unwrap();
-    let ends = Setter::of(workload).unwrap();
+    let ends = workload.path_ends().unwrap();
     let (setters, _) = (row.sites)(&Default::default());
     // The end that listens opens its sockets first.
     let setter = [ends[1], ends[0]].into_iter().find(|end| setters.contains(end)).unwrap();
@@ -172,7 +172,7 @@ const TESTED: [(Workload, &str); 3] = [(Workload::Stream, "tcp"), (Workload::Str
 fn rows_of(workload: Workload, transport: &str) -> Vec<&'static OptionRow> {
     let transport: Transport = transport.parse().unwrap();
     let is_set = |row: &OptionRow| {
-        let ends = Setter::of(workload).unwrap();
+        let ends = workload.path_ends().unwrap();
         (row.sites)(&Default::default()).0.iter().any(|setter| ends.contains(setter))
     };
     let applies = |row: &OptionRow| factor::find(row.factor).unwrap().applies(workload, Some(&transport));

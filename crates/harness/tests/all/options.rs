@@ -53,7 +53,7 @@ fn every_option_of_a_stream_is_read_back() {
         let joint: Transport = transport.parse().unwrap();
         let of_streams = |row: &&option::OptionRow| {
             let setters = (row.sites)(&Spec::default()).0;
-            (row.fits)(&joint) && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
+            (row.fits)(&joint) && [EndRole::Source, EndRole::Sink].iter().any(|end| setters.contains(end))
         };
         for row in option::OPTIONS.iter().filter(of_streams) {
             let asked = row.kind.parse(example(row.factor)).unwrap();
@@ -87,7 +87,7 @@ fn every_option_of_a_stream_is_read_back() {
                 continue;
             }
             assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
-            let is_source = (row.sites)(&Spec::default()).0.contains(&option::Setter::Source);
+            let is_source = (row.sites)(&Spec::default()).0.contains(&EndRole::Source);
             let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
             let found = end.flows[0].options.get(row.factor);
             let is_readable = (row.readable)(&joint);

@@ -75,7 +75,7 @@ macro_rules! with_choice_rows {
             summary: "How the server moves bytes: epoll, uring, tokio, …",
             details: "stream --help and call --help explain the names",
             fits: SOCKETS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             usual: &["epoll", "plain"],
             engine_of: Some(EngineEnd::Server),
             ..ENGINES
@@ -88,7 +88,7 @@ macro_rules! with_choice_rows {
             summary: "Threads of the server",
             details: "a blocking server has one for each connection",
             fits: SOCKETS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             needs: Some(Needs { with: &[FactorKey::server_engine], when: |spec| shares_threads(spec.server_engine()), text: "another --server-engine" }),
             ..ENGINES
         },
@@ -111,7 +111,7 @@ macro_rules! with_choice_rows {
             summary: "Bytes of one write, or of one datagram",
             details: "1 B to 16 MiB; one-ended transports have none",
             fits: TWO_ENDED,
-            set_at: &[Setter::Source],
+            set_at: &[EndRole::Source],
             usual: &["64K", "1000"],
             ..SIZES
         },
@@ -131,7 +131,7 @@ macro_rules! with_choice_rows {
             summary: "Where a writer has its bytes: memory, file or sendfile",
             details: "file: pread(2) of a file of 16 MiB in the page cache before each send; sendfile: sendfile(2) of it, engine blocking",
             fits: |transport| transport.is_tcp() || matches!(transport, Transport::Unix | Transport::Pipe),
-            set_at: &[Setter::Source],
+            set_at: &[EndRole::Source],
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() != Some(Engine::Null), text: "another --engine" }),
             ..SIZES
         },
@@ -152,7 +152,7 @@ macro_rules! with_choice_rows {
             summary: "UDP_GRO at the reader of engine gso: on or off",
             details: "off: the kernel segments sends, and each receive takes one datagram",
             fits: Transport::is_udp,
-            set_at: &[Setter::Sink],
+            set_at: &[EndRole::Sink],
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Gso), text: "--engine gso" }),
             ..SIZES
         },

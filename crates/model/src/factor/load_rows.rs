@@ -37,7 +37,7 @@ macro_rules! with_load_rows {
             summary: "Bytes of each write of a response",
             details: "auto: the whole response in one write; the first part of header and body is the header",
             fits: CONNECTIONS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             ..LOAD
         },
         /// Pause between two writes of a response, nanoseconds.
@@ -47,7 +47,7 @@ macro_rules! with_load_rows {
             summary: "Pause of the server between two parts of a response",
             details: "as a server that streams tokens or events (20ms)",
             fits: CONNECTIONS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             needs: Some(Needs { with: &[FactorKey::response_chunk], when: |spec| spec.response_chunk().is_some(), text: "--response-chunk, the same for all options" }),
             ..LOAD
         },
@@ -78,7 +78,7 @@ macro_rules! with_load_rows {
             summary: "Reply after the first read, then close",
             details: "a server without a read loop: bytes that arrive later reset the connection",
             fits: CONNECTIONS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             needs: Some(Needs { with: &[FactorKey::connect_per_call], when: |spec| spec.connect_per_call() == Some(true), text: "--connect-per-call on" }),
             ..LOAD
         },
@@ -216,7 +216,7 @@ macro_rules! with_load_rows {
             summary: "Time from one urgent message to the next, or auto: none",
             details: "64 bytes between the writes of the same connection; measures how long each waits behind bulk data (10ms)",
             fits: BYTE_PATHS,
-            set_at: &[Setter::Sink],
+            set_at: &[EndRole::Sink],
             needs: Some(Needs { with: &[FactorKey::rate, FactorKey::burst, FactorKey::think_time], when: |spec| !spec.offers_load() && spec.direction() != Some(Direction::Both), text: "a writer that never pauses (leave out --rate, --burst and --think-time), in one direction" }),
             ..LOAD
         },
@@ -249,7 +249,7 @@ macro_rules! with_load_rows {
             summary: "Streams each way on the path of the calls",
             details: "0: the path is idle; 0,8 measures calls on both, the idle and the loaded path",
             fits: TCP,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             within_test: true,
             ..LOAD
         },

@@ -49,7 +49,7 @@ macro_rules! with_option_rows {
             fits: CONNECTIONS,
             option: Some(OptionRow {
                 switching: BLOCKS,
-                sites: |_| (&[Setter::Sink], When::Early),
+                sites: |_| (&[EndRole::Sink], When::Early),
                 always: true,
                 why: "TCP keeps it within half of a receive buffer that was set: leave --rcvbuf to the system, or ask for less",
                 ..socket_option("SO_RCVLOWAT", 18)
@@ -95,7 +95,7 @@ macro_rules! with_option_rows {
                 switching: BLOCKS,
                 form: ValueForm::Linger,
                 suffix: "s",
-                sites: |_| (&[Setter::Server], When::Accepted),
+                sites: |_| (&[EndRole::Server], When::Accepted),
                 ..socket_option("SO_LINGER", 13)
             }),
             ..OPTION
@@ -109,7 +109,7 @@ macro_rules! with_option_rows {
             fits: PORTS,
             option: Some(OptionRow {
                 switching: AT_THE_START,
-                sites: |_| (&[Setter::Server], When::Early),
+                sites: |_| (&[EndRole::Server], When::Early),
                 ..socket_option("SO_REUSEPORT", 15)
             }),
             ..OPTION
@@ -176,7 +176,7 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             summary: "TCP_CORK: on, off or auto",
             details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
-            option: Some(OptionRow { switching: BLOCKS, sites: |_| (&[Setter::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
+            option: Some(OptionRow { switching: BLOCKS, sites: |_| (&[EndRole::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
             ..OPTION
         },
         /// `SO_MAX_PACING_RATE`, bytes per second.
@@ -312,7 +312,7 @@ macro_rules! with_option_rows {
             option: Some(OptionRow {
                 switching: AT_THE_START,
                 suffix: "s",
-                sites: |_| (&[Setter::Server], When::Early),
+                sites: |_| (&[EndRole::Server], When::Early),
                 of_listener: true,
                 no_effect: |spec| once_per_flow(spec),
                 why: "the kernel rounds up to a moment at which it repeats its part of the handshake: 1, 3, 7, 15, 31 s",
@@ -328,8 +328,8 @@ macro_rules! with_option_rows {
             details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
             option: Some(OptionRow {
                 switching: AT_THE_START,
-                variant: |setter, _| (setter == Setter::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
-                sites: |_| (&[Setter::Client, Setter::Server], When::Early),
+                variant: |setter, _| (setter == EndRole::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
+                sites: |_| (&[EndRole::Client, EndRole::Server], When::Early),
                 of_listener: true,
                 no_effect: |spec| once_per_flow(spec),
                 why: "the kernel clamps it at net.core.somaxconn",
@@ -343,7 +343,7 @@ macro_rules! with_option_rows {
             summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
             details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| matches!(spec.engine(), Some(Engine::Blocking | Engine::Epoll(_))), text: "--engine blocking or epoll (for io_uring there is --engine uring:zc)" }),
-            option: Some(OptionRow { switching: IN_ITS_CALLS, sites: |_| (&[Setter::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
+            option: Some(OptionRow { switching: IN_ITS_CALLS, sites: |_| (&[EndRole::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
             ..OPTION
         },
         /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
@@ -357,7 +357,7 @@ macro_rules! with_option_rows {
                 switching: IN_ITS_CALLS,
                 name: "TCP_ZEROCOPY_RECEIVE",
                 form: ValueForm::Engine,
-                sites: |_| (&[Setter::Sink], When::Early),
+                sites: |_| (&[EndRole::Sink], When::Early),
                 no_effect: |spec| over_loopback(spec, "the kernel maps only pages that a network card filled, and copies the rest"),
                 ..KERNEL
             }),
@@ -374,7 +374,7 @@ macro_rules! with_option_rows {
             option: Some(OptionRow {
                 switching: IN_ITS_CALLS,
                 variant: |_, transport| (*transport == Transport::Unix).then_some(("SO_INQ", OptionLayer::Socket, 84, ValueForm::Int)),
-                sites: |_| (&[Setter::Sink], When::Accepted),
+                sites: |_| (&[EndRole::Sink], When::Accepted),
                 // unix(7) sockets have no getsockopt(2) for it.
                 readable: Transport::is_tcp,
                 ..tcp_option("TCP_INQ", 36)
@@ -391,7 +391,7 @@ macro_rules! with_option_rows {
             option: Some(OptionRow {
                 switching: AT_THE_START,
                 form: ValueForm::Cpu,
-                sites: |_| (&[Setter::Server], When::Early),
+                sites: |_| (&[EndRole::Server], When::Early),
                 of_listener: true,
                 ..socket_option("SO_INCOMING_CPU", 49)
             }),
@@ -409,7 +409,7 @@ macro_rules! with_option_rows {
                 form: ValueForm::Engine,
                 suffix: "us",
                 unit: 1000,
-                sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+                sites: |_| (&[EndRole::Sink, EndRole::Server], When::Early),
                 no_effect: |spec| over_loopback(spec, NO_QUEUE),
                 why: "the kernel counts whole microseconds",
                 ..KERNEL
@@ -428,7 +428,7 @@ macro_rules! with_option_rows {
                 form: ValueForm::Engine,
                 suffix: "us",
                 unit: 1000,
-                sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+                sites: |_| (&[EndRole::Sink, EndRole::Server], When::Early),
                 no_effect: with_one_connection,
                 why: "the kernel counts whole microseconds",
                 ..KERNEL
@@ -445,7 +445,7 @@ macro_rules! with_option_rows {
             option: Some(OptionRow {
                 name: "F_SETPIPE_SZ",
                 form: ValueForm::Pipe,
-                sites: |_| (&[Setter::Source], When::Early),
+                sites: |_| (&[EndRole::Source], When::Early),
                 always: true,
                 why: "the kernel rounds up to a power of two of pages",
                 ..KERNEL

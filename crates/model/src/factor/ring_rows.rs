@@ -19,7 +19,7 @@ macro_rules! with_ring_rows {
             summary: "Connections that may wait for accept, or auto",
             details: "listen(2); auto: the largest that the system allows",
             fits: CONNECTIONS,
-            set_at: &[Setter::Server],
+            set_at: &[EndRole::Server],
             ..OPTION
         },
         // Requirements of a program on its ring are conditions: whether it must find out which operation completed, and whether it

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{EngineEnd, Transport};
+use crate::end::EndRole;
 use crate::factor::FactorKey;
 use crate::level::LevelKind;
-use crate::option::{OptionLayer, OptionRow, Setter, Switching, ValueForm, When};
+use crate::option::{OptionLayer, OptionRow, Switching, ValueForm, When};
 use crate::spec::Spec;
 use crate::value::TypedLevel;
 use crate::workload::Workload;
@@ -114,7 +115,7 @@ pub struct Factor {
     /// The transports that it applies to; it is absent for others. Not used in a workload without a path.
     pub fits: fn(&Transport) -> bool,
     /// The ends that it is set at, where these are not both. An option of the kernel has `sites` instead.
-    pub(crate) set_at: &'static [Setter],
+    pub(crate) set_at: &'static [EndRole],
     /// The factors of which a plan must name one, so that this one has a level; empty where it always has one.
     pub only_with: &'static [FactorKey],
     /// The levels of its default list that are measured where only one is: the first that fits; else the first of the list.
@@ -174,15 +175,15 @@ impl Factor {
     }
 
     /// The ends at which it is set with the levels of a cell; empty for both ends, and for neither.
-    pub fn ends(&self, spec: &Spec) -> &'static [Setter] {
+    pub fn ends(&self, spec: &Spec) -> &'static [EndRole] {
         self.option.map_or(self.set_at, |option| (option.sites)(spec).0)
     }
 
     /// Whether it is set only at the end that accepts connections, so that it has no meaning for an external server.
     pub fn is_of_server(&self, workload: Workload, spec: &Spec) -> bool {
         let ends = self.ends(spec);
-        let is_near = |[near, _]: [Setter; 2]| ends.contains(&near);
-        self.is_in(workload) && !ends.is_empty() && !Setter::of(workload).is_none_or(is_near)
+        let is_near = |[near, _]: [EndRole; 2]| ends.contains(&near);
+        self.is_in(workload) && !ends.is_empty() && !workload.path_ends().is_none_or(is_near)
     }
 }
 
@@ -213,10 +214,10 @@ pub(crate) const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_
 pub(crate) const BYTE_STREAMS: fn(&Transport) -> bool = |transport| !transport.is_datagram();
 pub(crate) const NO_PATH: fn(&Transport) -> bool = |_| false;
 
-pub(crate) const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
-pub(crate) const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
+pub(crate) const WRITERS: &[EndRole] = &[EndRole::Source, EndRole::Client, EndRole::Server];
+pub(crate) const READERS: &[EndRole] = &[EndRole::Sink, EndRole::Client, EndRole::Server];
 /// The ends that work on the data.
-pub(crate) const WORKERS: &[Setter] = &[Setter::Sink, Setter::Server];
+pub(crate) const WORKERS: &[EndRole] = &[EndRole::Sink, EndRole::Server];
 
 const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None, check: None };
 

@@ -4,9 +4,10 @@ use crate::catalog::{
     Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, NameError, Placement, RcvbufOn, Transport, Work,
 };
 use crate::emulated::{LinkRate, LossShare};
+use crate::end::EndRole;
 use crate::factor::row::*;
 use crate::level::LevelKind;
-use crate::option::{OptionLayer, OptionRow, Setter, Sites, Switching, ValueForm, Variant, When};
+use crate::option::{OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
@@ -139,9 +140,9 @@ const IN_ITS_CALLS: Switching = Switching::Never("the program has to use it in i
 
 /// The ends whose `TCP_NODELAY` is set.
 fn nodelay_sites(spec: &Spec) -> Sites {
-    let ends: &[Setter] = match spec.nodelay_at() {
-        Some(CallEnds::Client) => &[Setter::Client],
-        Some(CallEnds::Server) => &[Setter::Server],
+    let ends: &[EndRole] = match spec.nodelay_at() {
+        Some(CallEnds::Client) => &[EndRole::Client],
+        Some(CallEnds::Server) => &[EndRole::Server],
         _ => WRITERS,
     };
     (ends, When::Early)
@@ -177,7 +178,7 @@ fn with_one_connection(spec: &Spec) -> Option<&'static str> {
 }
 
 /// A variant over IPv6.
-fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
+fn ipv6(_: EndRole, transport: &Transport, variant: Variant) -> Option<Variant> {
     matches!(transport, Transport::Tcp6 | Transport::Udp6).then_some(variant)
 }
 
@@ -185,9 +186,9 @@ fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
 fn rcvbuf_sites(spec: &Spec) -> Sites {
     match spec.rcvbuf_on() {
         // bytegauge has no other socket then.
-        _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[Setter::Client], When::Early),
-        Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
-        Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
-        _ => (&[Setter::Sink, Setter::Server], When::Early),
+        _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[EndRole::Client], When::Early),
+        Some(RcvbufOn::Client) => (&[EndRole::Client], When::Early),
+        Some(RcvbufOn::Accepted) => (&[EndRole::Server], When::Accepted),
+        _ => (&[EndRole::Sink, EndRole::Server], When::Early),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::EffectiveOptions;
-use bytegauge_model::option::{self, OPTIONS, OptionRow, Setter};
+use bytegauge_model::option::{self, OPTIONS, OptionRow};
 use bytegauge_model::trial::effective;
 use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, factor};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, Optio
 /// The options that an end of the cell's workload should have in force, by the end's side: source first, then sink.
 fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
     let level = option::asked(levels, row)?;
-    let ends = Setter::of(levels.workload())?;
+    let ends = levels.workload().path_ends()?;
     let (setters, _) = (row.sites)(levels);
     Some((row.expected(&level), ends.map(|end| setters.contains(&end))))
 }

@@ -7,8 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use bytegauge_model::option::Setter;
-use bytegauge_model::{Engine, FlowReport};
+use bytegauge_model::{EndRole, Engine, FlowReport};
 use bytegauge_sys::option::SocketOption;
 
 use crate::call::client::{Client, ClientFlow};
@@ -210,7 +209,7 @@ impl Servers {
     pub fn new(setup: &Arc<Setup>, shared: Arc<ServerShared>) -> Servers {
         Servers {
             setup: Arc::clone(setup),
-            options: options::wanted(&setup.spec, (Setter::Server, Moment::Accepted), setup.transport()),
+            options: options::wanted(&setup.spec, (EndRole::Server, Moment::Accepted), setup.transport()),
             connect_per_call: setup.connect_per_call(),
             shares_port: setup.shares_port(),
             served: (!setup.server_engine().has_thread_a_flow()).then(|| Arc::new(shared.watched().counter())),

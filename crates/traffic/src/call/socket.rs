@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytegauge_model::option::Setter;
 use bytegauge_model::{EndRole, Tls, Transport};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::{affinity, errno};
@@ -39,7 +38,7 @@ const ADDRESSES_WITH_COOKIES: u32 = 3;
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
-    let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
+    let options = wanted(&setup.spec, (EndRole::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
     sockets::fit_messages(setup)?;
     let mut address = unbound(setup)?;
@@ -108,7 +107,7 @@ impl Connector {
     pub fn new(address: &Address, setup: &Setup) -> Result<Connector, EndError> {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
         let address = sock_addr(address)?;
-        let mut options = wanted(&setup.spec, (Setter::Client, Moment::Own), setup.transport());
+        let mut options = wanted(&setup.spec, (EndRole::Client, Moment::Own), setup.transport());
         // MPTCP has no such option (net/mptcp/sockopt.c).
         if setup.transport().is_tcp() && *setup.transport() != Transport::Mptcp {
             // Limits waits that no flow can see: a connection attempt, or a send, without an answer.

@@ -7,8 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::option::Setter;
-use bytegauge_model::{Transport, Workload};
+use bytegauge_model::{EndRole, Transport, Workload};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::socket;
 use socket2::{SockAddr, Socket, Type};
@@ -112,9 +111,9 @@ impl Upstream {
 }
 
 /// The ends whose options the socket to the end behind the relay has, and an accepted one.
-fn setters(workload: Workload) -> [Setter; 2] {
+fn setters(workload: Workload) -> [EndRole; 2] {
     // Only a path has relays.
-    Setter::of(workload).unwrap_or([Setter::Source, Setter::Sink])
+    workload.path_ends().unwrap_or([EndRole::Source, EndRole::Sink])
 }
 
 /// The relay could not reach the other side.

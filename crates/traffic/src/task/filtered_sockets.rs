@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
+use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
-use bytegauge_model::{Level, OptionChange, SocketsSeen, Transport};
+use bytegauge_model::{EndRole, Level, OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::descendants;
 use bytegauge_sys::option::KernelOption;
 use bytegauge_sys::process_descriptor::socket_kind;
@@ -169,7 +169,8 @@ fn change(
     let mut any = false;
     for change in changes {
         let (row, Some(level)) = (change.row(), &change.level) else { continue };
-        if !(row.fits)(transport) || (row.of_listener && !listens && (row.variant)(Setter::Client, transport).is_none())
+        if !(row.fits)(transport)
+            || (row.of_listener && !listens && (row.variant)(EndRole::Client, transport).is_none())
         {
             continue;
         }

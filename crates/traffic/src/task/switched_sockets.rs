@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use std::{fs, io};
 
-use bytegauge_model::option::{OptionRow, Setter};
-use bytegauge_model::{Level, OptionChange, RunningService, SocketChanges, Transport};
+use bytegauge_model::option::OptionRow;
+use bytegauge_model::{EndRole, Level, OptionChange, RunningService, SocketChanges, Transport};
 use bytegauge_sys::option::{self, RECEIVE_BUFFER_FORCE, SEND_BUFFER, SEND_BUFFER_FORCE, Value};
 use bytegauge_sys::owner::start_ticks;
 use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer_locks, socket_kind};
@@ -352,7 +352,7 @@ fn switched(options: &mut [SwitchedOption], socket: &ServiceSocket<'_>, states: 
     let mut outcome = Ok(());
     for (option, state) in options.iter().zip(states) {
         let set = match &option.level {
-            Some(level) => options::change(socket.fd, option.row, level, (Setter::Client, &socket.transport)),
+            Some(level) => options::change(socket.fd, option.row, level, (EndRole::Client, &socket.transport)),
             None => option.set(socket, state).map_err(|error| error.to_string()),
         };
         outcome = outcome.and(set);

@@ -13,7 +13,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::option::Setter;
 use bytegauge_model::{EndRole, Side, Transport};
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_sys::{errno, option, option::Value};
@@ -192,11 +191,8 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 
 /// Sets the options of one side of a stream.
 fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Result<(), EndError> {
-    let setter = match side {
-        Side::Source => Setter::Source,
-        Side::Sink => Setter::Sink,
-    };
-    options::set_all(fd, &options::wanted(&setup.spec, (setter, moment), setup.transport()))
+    let role = if side == Side::Source { EndRole::Source } else { EndRole::Sink };
+    options::set_all(fd, &options::wanted(&setup.spec, (role, moment), setup.transport()))
 }
 
 /// Memory that the kernel may fill with queued data of one end of a flow, if it was requested or exceeds the

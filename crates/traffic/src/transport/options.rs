@@ -8,8 +8,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
-use bytegauge_model::{EffectiveOptions, FlowReport, Level, Spec, TcpReport, Transport, option as option_table};
+use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, ValueForm, When};
+use bytegauge_model::{
+    EffectiveOptions, EndRole, FlowReport, Level, Spec, TcpReport, Transport, option as option_table,
+};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
 use bytegauge_sys::tcp_info;
 
@@ -28,7 +30,7 @@ pub(crate) enum Moment {
 }
 
 /// The options that one end sets on a socket, of those that were asked for.
-pub(crate) fn wanted(spec: &Spec, (setter, moment): (Setter, Moment), transport: &Transport) -> Vec<SocketOption> {
+pub(crate) fn wanted(spec: &Spec, (setter, moment): (EndRole, Moment), transport: &Transport) -> Vec<SocketOption> {
     let is_wanted = |row: &OptionRow| {
         let (setters, when) = (row.sites)(spec);
         setters.contains(&setter)
@@ -82,19 +84,19 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
 pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, spec: &Spec) -> EffectiveOptions {
     let is_reported = |row: &&OptionRow| row.always || option_table::asked(spec, row).is_some();
     // A client has its own option where that of the server belongs to the listening socket.
-    let is_here = |row: &&OptionRow| !row.of_listener || (row.variant)(Setter::Client, transport).is_some();
-    read(fd, (Setter::Client, transport), spec, OPTIONS.iter().filter(is_reported).filter(is_here))
+    let is_here = |row: &&OptionRow| !row.of_listener || (row.variant)(EndRole::Client, transport).is_some();
+    read(fd, (EndRole::Client, transport), spec, OPTIONS.iter().filter(is_reported).filter(is_here))
 }
 
 /// The values in force on a listening socket, of the requested options that no accepted connection inherits.
 pub(crate) fn of_listener(fd: BorrowedFd<'_>, transport: &Transport, spec: &Spec) -> EffectiveOptions {
     let rows = OPTIONS.iter().filter(|row| row.of_listener && option_table::asked(spec, row).is_some());
-    read(fd, (Setter::Server, transport), spec, rows)
+    read(fd, (EndRole::Server, transport), spec, rows)
 }
 
 fn read<'a>(
     fd: BorrowedFd<'_>,
-    (setter, transport): (Setter, &Transport),
+    (setter, transport): (EndRole, &Transport),
     spec: &Spec,
     rows: impl Iterator<Item = &'a OptionRow>,
 ) -> EffectiveOptions {
@@ -108,7 +110,7 @@ fn read<'a>(
 }
 
 /// The kernel's option of a row at an end.
-fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption {
+fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOption {
     let own = (row.name, row.layer, row.number, row.form);
     let (name, layer, number, form) = (row.variant)(setter, transport).unwrap_or(own);
     let layer = match layer {
@@ -135,8 +137,9 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
 /// The kernel's options that a row stands for, at either end and over IPv4 and IPv6.
 pub(crate) fn variants(row: &OptionRow) -> Vec<KernelOption> {
     let over = [Transport::Tcp, Transport::Tcp6];
-    let all =
-        over.iter().flat_map(|transport| [Setter::Client, Setter::Server].map(|setter| known(row, setter, transport)));
+    let all = over
+        .iter()
+        .flat_map(|transport| [EndRole::Client, EndRole::Server].map(|setter| known(row, setter, transport)));
     let mut variants: Vec<KernelOption> = Vec::new();
     all.for_each(|option| {
         if !variants.contains(&option) {
@@ -148,7 +151,7 @@ pub(crate) fn variants(row: &OptionRow) -> Vec<KernelOption> {
 
 /// The kernel's option of a row on an open connection, or on the listening socket that it inherits from.
 pub(crate) fn of_connection(row: &OptionRow, transport: &Transport) -> KernelOption {
-    known(row, Setter::Client, transport)
+    known(row, EndRole::Client, transport)
 }
 
 /// The level of an option that is in force on a socket of another program; `None` if the kernel does not report it.
@@ -165,7 +168,7 @@ pub(crate) fn change(
     fd: BorrowedFd<'_>,
     row: &'static OptionRow,
     requested: &Level,
-    (setter, transport): (Setter, &Transport),
+    (setter, transport): (EndRole, &Transport),
 ) -> Result<(), String> {
     let spec = Spec::from([(row.factor, requested.clone())]);
     let Some(value) = asked(row, &spec) else { return Ok(()) };
@@ -262,7 +265,7 @@ mod tests {
 
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/support/examples.rs"));
 
-    fn set(given: &[(&str, Level)], setter: Setter, moment: Moment, transport: &str) -> String {
+    fn set(given: &[(&str, Level)], setter: EndRole, moment: Moment, transport: &str) -> String {
         let requested = given.iter().cloned().collect();
         let options = wanted(&requested, (setter, moment), &transport.parse().unwrap());
         options.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -316,7 +319,7 @@ mod tests {
     #[test]
     fn one_option_has_one_number() {
         use option::{CONGESTION, DEFER_ACCEPT, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER};
-        let (ends, tcp) = (Setter::Server, &Transport::Tcp);
+        let (ends, tcp) = (EndRole::Server, &Transport::Tcp);
         for of_libc in [CONGESTION, DEFER_ACCEPT, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER] {
             let of_table = OPTIONS.iter().map(|row| known(row, ends, tcp)).find(|known| known.name == of_libc.name);
             assert_eq!(of_table, Some(of_libc));
@@ -327,7 +330,7 @@ mod tests {
     fn options_are_set_again_unless_inherited() {
         let given = [("rcvbuf", Level::Number(4096)), ("linger", Level::Number(0))];
         let check = |moment, transport, expected: &str| {
-            assert_eq!(set(&given, Setter::Server, moment, transport), expected, "{moment:?} {transport}");
+            assert_eq!(set(&given, EndRole::Server, moment, transport), expected, "{moment:?} {transport}");
         };
         check(Moment::Listening, "tcp", "SO_RCVBUF=4096");
         check(Moment::Accepted, "tcp", "SO_LINGER=0s");
@@ -349,13 +352,13 @@ mod tests {
         let check = |setter, transport, expected: &str| {
             assert_eq!(set(&given, setter, Moment::Own, transport), expected, "{setter:?} {transport}");
         };
-        check(Setter::Source, "tcp", "SO_SNDBUF=1 TCP_NODELAY=true");
-        check(Setter::Sink, "tcp", "SO_RCVBUF=2 SO_RCVLOWAT=3 SO_BUSY_POLL=2us");
-        check(Setter::Client, "tcp", "SO_SNDBUF=1 TCP_NODELAY=true SO_BUSY_POLL=2us");
-        check(Setter::Server, "udp", "SO_SNDBUF=1 SO_RCVBUF=2 SO_BUSY_POLL=2us");
-        check(Setter::Source, "pipe", "F_SETPIPE_SZ=4");
-        check(Setter::Sink, "pipe", "");
-        check(Setter::Source, "unix-dgram", "SO_SNDBUF=1");
+        check(EndRole::Source, "tcp", "SO_SNDBUF=1 TCP_NODELAY=true");
+        check(EndRole::Sink, "tcp", "SO_RCVBUF=2 SO_RCVLOWAT=3 SO_BUSY_POLL=2us");
+        check(EndRole::Client, "tcp", "SO_SNDBUF=1 TCP_NODELAY=true SO_BUSY_POLL=2us");
+        check(EndRole::Server, "udp", "SO_SNDBUF=1 SO_RCVBUF=2 SO_BUSY_POLL=2us");
+        check(EndRole::Source, "pipe", "F_SETPIPE_SZ=4");
+        check(EndRole::Sink, "pipe", "");
+        check(EndRole::Source, "unix-dgram", "SO_SNDBUF=1");
     }
 }
 

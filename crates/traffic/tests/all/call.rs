@@ -242,13 +242,13 @@ fn options_are_set_and_read_back() {
 
 #[test]
 fn every_option_of_a_call_is_read_back() {
-    use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
-    use bytegauge_model::{Spec, Transport};
+    use bytegauge_model::option::{OPTIONS, OptionRow};
+    use bytegauge_model::{EndRole, Spec, Transport};
     for transport in ["tcp", "tcp6", "unix", "udp", "udp6", "unix-dgram"] {
         let joint: Transport = transport.parse().unwrap();
         let sets = |row: &OptionRow, end| (row.sites)(&Spec::default()).0.contains(&end);
         let of_calls =
-            |row: &&OptionRow| (row.fits)(&joint) && (sets(row, Setter::Client) || sets(row, Setter::Server));
+            |row: &&OptionRow| (row.fits)(&joint) && (sets(row, EndRole::Client) || sets(row, EndRole::Server));
         for row in OPTIONS.iter().filter(of_calls) {
             let asked = row.kind.parse(example(row.factor)).unwrap();
             let engine = match row.factor {
@@ -279,7 +279,7 @@ fn every_option_of_a_call_is_read_back() {
                 }
                 Err(other) => panic!("{other:?} of {}", row.factor),
             };
-            for (end, report) in [(Setter::Client, ended.client()), (Setter::Server, ended.server())] {
+            for (end, report) in [(EndRole::Client, ended.client()), (EndRole::Server, ended.server())] {
                 let found = report.flows[0].options.get(row.factor);
                 let is_reported = *found == row.expected(&asked) || row.changes && *found != Level::Absent;
                 let is_reported = is_reported || !(row.readable)(&joint) && *found == Level::Absent;

@@ -12,8 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::Place;
-use bytegauge_model::option::Setter;
+use bytegauge_model::{EndRole, Place};
 use bytegauge_sys::datagram::PeerAddress;
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
@@ -187,7 +186,7 @@ fn is_let_in(fd: BorrowedFd<'_>, ticket: &Ticket, until: Instant) -> bool {
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
-    let options = wanted(&setup.spec, (Setter::Server, Moment::Own), setup.transport());
+    let options = wanted(&setup.spec, (EndRole::Server, Moment::Own), setup.transport());
     let mut address = unbound(setup)?;
     let mut sockets = Vec::with_capacity(count);
     for thread in 0..count {
