@@ -58,10 +58,15 @@ pub struct Member<'a> {
 
 /// How a member ended.
 pub struct MemberEnd {
-    /// The file of this rank; `None` if it is finished.
+    /// The file of this rank; `None` if it is finished, or this rank was interrupted before it joined.
     pub file: Option<RankFile>,
     /// Whether the mesh is over; otherwise this rank was interrupted.
     pub is_complete: bool,
+}
+
+impl MemberEnd {
+    /// Interrupted before it joined.
+    const NOT_JOINED: MemberEnd = MemberEnd { file: None, is_complete: false };
 }
 
 /// The connection to rank 0, shared by the threads of a member.
@@ -80,7 +85,7 @@ impl Member<'_> {
     /// # Errors
     /// [`Failure`] if rank 0 is not found, refuses or is lost, or the file cannot be written.
     pub fn run(&self, ways: &[Rendezvous]) -> Result<MemberEnd, Failure> {
-        let (sender, mut receiver, near) = self.find(ways)?;
+        let Some((sender, mut receiver, near)) = self.find(ways)? else { return Ok(MemberEnd::NOT_JOINED) };
         let agent = self.agent(near)?;
         let listens = agent.place()?;
         let serving = Arc::new(AtomicBool::new(false));
@@ -97,13 +102,17 @@ impl Member<'_> {
         ended
     }
 
-    /// Finds rank 0 and proves that this rank has the key.
-    fn find(&self, ways: &[Rendezvous]) -> Result<(Sender, Receiver, SocketAddr), Failure> {
+    fn is_interrupted(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Finds rank 0 and proves that this rank has the key; `None` if it is interrupted before.
+    fn find(&self, ways: &[Rendezvous]) -> Result<Option<(Sender, Receiver, SocketAddr)>, Failure> {
         let until = Instant::now() + self.flags.join;
         let mut last = "there is no answer".to_owned();
         // Another program at the address in the file, and since when.
         let mut other = None;
-        while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
+        while Instant::now() < until && !self.is_interrupted() {
             let addresses = |way: &Rendezvous| {
                 let is_given = way.is_given();
                 way.addresses().into_iter().map(move |address| (address, is_given))
@@ -116,7 +125,7 @@ impl Member<'_> {
                         Ok((sender, receiver, near))
                     });
                 match attempt {
-                    Ok(found) => return Ok(found),
+                    Ok(found) => return Ok(Some(found)),
                     Err(error @ (LineError::OtherKey | LineError::Version { .. })) => {
                         let failure = Failure::failed(format!("rank 0 at {address}: {error}"));
                         if is_given {
@@ -131,6 +140,9 @@ impl Member<'_> {
                 return Err(failure);
             }
             thread::sleep(LOOK_AFTER);
+        }
+        if self.is_interrupted() {
+            return Ok(None);
         }
         let ways: Vec<String> = ways.iter().map(Rendezvous::described).collect();
         Err(Failure::failed(format!(
@@ -165,14 +177,24 @@ impl Member<'_> {
             rack: self.flags.rack.clone(),
             agent,
         };
-        let rank = hello.rank;
-        let failed = |error: LineError| Failure::failed(format!("rank {rank}: rank 0: {error}"));
+        let failed = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", self.flags.rank()));
         lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(failed)?;
-        let (settings, clock) = match receiver
-            .receive(TO_RANK_MAX, Some(Instant::now() + SILENCE))
-            .map(ToRank::within_caps)
-            .map_err(failed)?
-        {
+        let over = Arc::new(AtomicBool::new(false));
+        let alive = self.keep_alive(sender, &over)?;
+        let ended = self.joined(sender, receiver, hello);
+        over.store(true, Ordering::Relaxed);
+        let _ = alive.join();
+        ended
+    }
+
+    /// Takes part as soon as rank 0 lets it.
+    fn joined(&self, sender: &SharedSender, receiver: &mut Receiver, hello: RankHello) -> Result<MemberEnd, Failure> {
+        let failed = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", hello.rank));
+        let welcome = receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map(ToRank::within_caps);
+        if self.is_interrupted() {
+            return Ok(MemberEnd::NOT_JOINED);
+        }
+        let (settings, clock) = match welcome.map_err(failed)? {
             ToRank::Welcome { settings, unix_ns: there } => (*settings, ClockOfRankZero::at(there)),
             ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
             _ => {
@@ -184,7 +206,8 @@ impl Member<'_> {
         settings.check().map_err(|why| Failure::failed(format!("rank 0 sends settings with {why}")))?;
         let header = FileHeader { settings, hello };
         let (file, before) = RankFile::begin(&self.flags.out, &header, self.flags.resume)?;
-        lock(sender).send(&ToRankZero::Done(done(&header.settings, &before))).map_err(failed)?;
+        // A rank 0 that is gone is noticed where its orders are received.
+        let _ = lock(sender).send(&ToRankZero::Done(done(&header.settings, &before)));
         let rank = MeasuringRank {
             settings: header.settings,
             clock,
@@ -195,14 +218,9 @@ impl Member<'_> {
             sender: Arc::clone(sender),
         };
         let mut visits = Visits { rank: Arc::new(rank), running: None };
-        let over = Arc::new(AtomicBool::new(false));
-        let alive = self.keep_alive(sender, &over)?;
         let is_complete = self.obey(receiver, &mut visits);
-        let written = visits.cancel_all();
-        over.store(true, Ordering::Relaxed);
-        let _ = alive.join();
         // A file that cannot be written explains why rank 0 has closed the connection.
-        written?;
+        visits.cancel_all()?;
         let rank = Arc::into_inner(visits.rank);
         let rank = rank.ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
         let file = rank.file.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -222,7 +240,7 @@ impl Member<'_> {
             let until = (self.flags.rank() != 0).then(|| Instant::now() + SILENCE);
             let message = match receiver.receive(TO_RANK_MAX, until).map(ToRank::within_caps) {
                 Ok(message) => message,
-                Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(_) if self.is_interrupted() => return Ok(false),
                 Err(error) => {
                     return Err(Failure::failed(format!(
                         "rank {}: rank 0 is lost ({error}): the measured pairs are in {}; --resume measures the rest",

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytegauge_mesh::files::{self, MeshFileError};
+use bytegauge_mesh::files::{self, MeshFileError, RankFile};
 use bytegauge_mesh::summary::MeshSummary;
 use bytegauge_mesh::{MeshRow, page};
 use bytegauge_sys::new_file;
@@ -89,17 +89,19 @@ fn refuse_existing(flags: &MeshFlags) -> Result<(), Failure> {
 
 /// Finishes the file of rank 0, which has the rows of tests that were not measured, or reports how this rank ended.
 fn end(end: MemberEnd, missing: &[MeshRow], flags: &MeshFlags) -> Result<u8, Failure> {
-    let Some(mut file) = end.file else { return Ok(DONE) };
-    file.add(missing)?;
-    if !end.is_complete {
-        terminal::note(&format!(
-            "rank {}: interrupted: everything measured is in {}; --resume measures the rest",
-            flags.place.rank,
-            flags.out.display()
-        ));
+    let MemberEnd { mut file, is_complete } = end;
+    if let Some(file) = &mut file {
+        file.add(missing)?;
+    }
+    if !is_complete {
+        let kept = match file {
+            Some(_) => format!("everything measured is in {}; --resume measures the rest", flags.out.display()),
+            None => "it had not joined the mesh, and measured nothing".to_owned(),
+        };
+        terminal::note(&format!("rank {}: interrupted: {kept}", flags.place.rank));
         return Ok(INTERRUPTED);
     }
-    file.finish()?;
+    file.map(RankFile::finish).transpose()?;
     Ok(DONE)
 }
 

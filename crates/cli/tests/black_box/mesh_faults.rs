@@ -4,11 +4,13 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytegauge_agent::ProvenListener;
 use bytegauge_mesh::launcher::slurm_coordinator;
-use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
+use bytegauge_mesh::message::{TO_RANK_0_MAX, TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, RankHello, ToRank, ToRankZero};
 use bytegauge_wire::{Key, connect};
 use serde_json::Value;
@@ -140,6 +142,35 @@ fn rank_zero_was_stopped_and_accuses_no_rank() {
     let lost = ["stopped answering", "disconnected", "did not stop"].map(|why| zero.stderr.contains(why));
     assert_eq!(lost, [false; 3], "{zero}");
     all_end([one, two]);
+}
+
+#[test]
+fn a_rank_is_interrupted_before_it_joins() {
+    let bench = bench();
+    let zero = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let start = || apart(&bench, 1, zero.local_addr().unwrap().port(), SHORT);
+    let interrupted = |rank: Running| drop(rank.wait().exits(130).complains(&["interrupted: it had not joined"]));
+    // While it looks for rank 0: whatever listens there proves nothing.
+    let looks = start();
+    let (silent, _) = zero.accept().unwrap();
+    looks.signal("INT");
+    drop(silent);
+    interrupted(looks);
+    // While it waits for the settings.
+    let waits = start();
+    let key = Key::read(&bench.path("key")).unwrap();
+    let listener = ProvenListener::new(zero.try_clone().unwrap(), key, VERSION).unwrap();
+    let met = AtomicBool::new(false);
+    listener.serve(&met, |caller| {
+        let (_sender, mut receiver) = caller.line().unwrap();
+        let hello = receiver.receive(TO_RANK_0_MAX, None).unwrap();
+        assert!(matches!(&hello, ToRankZero::Hello(of) if of.rank == 1), "{hello:?}");
+        waits.signal("INT");
+        let next = receiver.receive::<ToRankZero>(TO_RANK_0_MAX, None);
+        assert!(next.is_err(), "{next:?}");
+        met.store(true, Ordering::Relaxed);
+    });
+    interrupted(waits);
 }
 
 /// A clock that is an hour ahead, for programs that are linked to libc.
