@@ -479,6 +479,7 @@ impl<'a> Board<'a> {
         let over = all - self.coordinator.slots_left();
         let lost = self.coordinator.lost().count();
         let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
-        self.note(&format!("{over} of {all} tests over, {} ranks present{lost}", self.peers.len()));
+        let present = counted(self.peers.len(), "rank");
+        self.note(&format!("{over} of {all} tests over, {present} present{lost}"));
     }
 }
