@@ -225,7 +225,7 @@ const DATAGRAMS: Abilities = Abilities { udp: ALL, unix_datagrams: ALL, ..NOTHIN
 /// The engines.
 pub const ENGINES: &[EngineRow] = &[
     row(Engine::Blocking, "blocking", "a thread for each connection, recv(2) and send(2)", BLOCKING),
-    // The null engine can be a client of calls; as a server it would never answer.
+    // No user has it for calls, since a server would never answer. The harness measures its own cost of calls with it.
     row(Engine::Null, "null", "moves nothing: measures the harness itself", ANY_STREAM),
     row(EpollMode::of(false, false), "epoll", "epoll(7), level-triggered, one accept per wake-up", READINESS),
     row(EpollMode::of(false, true), "epoll:batch", "epoll(7), level-triggered, accepts until none is left", READINESS),

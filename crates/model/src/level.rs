@@ -476,7 +476,7 @@ fn compact_calls(n: u64) -> String {
     }
 }
 
-/// A count. Counts take no units except the binary thousands of `1K`, which are never meant for flows.
+/// A count. Counts take no units: the binary thousands of `1K` are never meant for flows.
 fn count(text: &str, example: &'static str) -> Result<u64, UnitError> {
     text.parse().map_err(|_| match text.parse::<Bytes>() {
         Err(error @ UnitError::Negative(_)) => error,
