@@ -72,17 +72,32 @@ pub struct NopSetup {
 
 impl NopSetup {
     fn kernel_flags(&self) -> u32 {
-        [
-            (self.single_issuer, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN),
-            (self.coop, IORING_SETUP_COOP_TASKRUN),
-            (self.sqpoll, IORING_SETUP_SQPOLL),
-            (self.no_sqarray, IORING_SETUP_NO_SQARRAY),
-        ]
-        .into_iter()
-        .filter_map(|(wanted, flags)| wanted.then_some(flags))
-        .sum()
+        PARTS.iter().filter(|part| (part.asked)(self)).map(|part| part.flags).sum()
     }
 }
+
+/// One part of a set-up: whether it is asked for, its name, its flags, and the kernel release that added it
+/// (io_uring_setup(2), io_uring_register(2)).
+struct SetupPart {
+    asked: fn(&NopSetup) -> bool,
+    name: &'static str,
+    flags: u32,
+    since: &'static str,
+}
+
+const fn part(asked: fn(&NopSetup) -> bool, name: &'static str, flags: u32, since: &'static str) -> SetupPart {
+    SetupPart { asked, name, flags, since }
+}
+
+const SINGLE_ISSUER: u32 = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+
+const PARTS: &[SetupPart] = &[
+    part(|setup| setup.single_issuer, "single-issuer", SINGLE_ISSUER, "6.1"),
+    part(|setup| setup.coop, "coop", IORING_SETUP_COOP_TASKRUN, "5.19"),
+    part(|setup| setup.sqpoll, "sqpoll", IORING_SETUP_SQPOLL, "5.13, without single-issuer and coop"),
+    part(|setup| setup.no_sqarray, "no-sqarray", IORING_SETUP_NO_SQARRAY, "6.6"),
+    part(|setup| setup.registered, "registered", 0, "5.18"),
+];
 
 /// Settings of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,22 +299,6 @@ pub enum MissingRing {
     #[error("{}", without_an_engine(.0))]
     Uring(#[from] Missing),
 }
-
-/// One part of a set-up.
-struct SetupPart {
-    asked: fn(&NopSetup) -> bool,
-    name: &'static str,
-    /// The kernel release that added it (io_uring_setup(2), io_uring_register(2)).
-    since: &'static str,
-}
-
-const PARTS: &[SetupPart] = &[
-    SetupPart { asked: |setup| setup.single_issuer, name: "single-issuer", since: "6.1" },
-    SetupPart { asked: |setup| setup.coop, name: "coop", since: "5.19" },
-    SetupPart { asked: |setup| setup.sqpoll, name: "sqpoll", since: "5.13, without single-issuer and coop" },
-    SetupPart { asked: |setup| setup.no_sqarray, name: "no-sqarray", since: "6.6" },
-    SetupPart { asked: |setup| setup.registered, name: "registered", since: "5.18" },
-];
 
 impl MissingRing {
     /// The kernel returns `EINVAL` for unknown flags; the set-up is the reason then.
