@@ -70,11 +70,9 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     let stored = advice(matches)?;
     let (values, default) = values(matches, stored.as_ref())?;
     let values = in_order(values, args::text(matches, "values"));
-    let task = task(matches, default, stored.map(|stored| stored.advice))?;
-    for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
-        words.map_or(Ok(()), |words| must_be_there(words))?;
-    }
-    spec.task = Some(task);
+    let task = task_of(matches, None, None)?;
+    task.commands().try_for_each(|words| must_be_there(words))?;
+    spec.task = Some(ProgramTask { default, advice: stored.map(|stored| stored.advice), ..task });
     measure::measure_values(spec, matches, values, None)
 }
 
@@ -84,11 +82,6 @@ fn takes_values(matches: &ArgMatches) -> bool {
     let texts = ["load", "start", "prepare"].iter().filter_map(|name| args::text(matches, name));
     let words = matches.get_many::<String>("command").into_iter().flatten().map(String::as_str);
     of_values || texts.chain(words).any(|word| word.contains("{value}") || word.contains("/value}"))
-}
-
-/// The task, from the flags.
-fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<ProgramTask, Failure> {
-    Ok(ProgramTask { default, advice, ..task_of(matches, None, None)? })
 }
 
 /// The task, from the flags; `command` and `server` come from elsewhere if they are given.
@@ -135,16 +128,7 @@ pub fn task_of(
     }
     let prepare = args::text(matches, "prepare").map(by_shell);
     let server = server_of(matches, server)?;
-    Ok(ProgramTask {
-        command,
-        by_value: Default::default(),
-        prepare,
-        server,
-        metric,
-        changes: None,
-        default: None,
-        advice: None,
-    })
+    Ok(ProgramTask { prepare, server, ..ProgramTask::of(command, metric) })
 }
 
 fn server_of(matches: &ArgMatches, named: Option<Vec<String>>) -> Result<Option<ServerTask>, Failure> {

@@ -41,9 +41,9 @@ const DRY_RUN: &str = "note: a first run, which is only watched, decides what is
 /// Watches the program once, then measures it with each change and as it is.
 pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut task = tune::task_of(matches, None, None)?;
-    for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
-        words.map_or(Ok(()), |words| tune::must_be_there(words))?;
-        words.map_or(Ok(()), |words| must_be_changeable(words))?;
+    for words in task.commands() {
+        tune::must_be_there(words)?;
+        must_be_changeable(words)?;
     }
     let sysctls = sysctls(matches, "sysctl")?;
     let mut tried: Vec<Vec<ProgramChange>> = options(matches, "option")?.into_iter().chain(sysctls.clone()).collect();

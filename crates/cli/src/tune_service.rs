@@ -87,14 +87,9 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         return Ok(DONE);
     }
     spec.task = Some(ProgramTask {
-        command: vec![service.name],
-        by_value: Default::default(),
-        prepare: None,
-        server: None,
-        metric,
         changes: Some(task),
         default: Some(Level::Name(AS_IT_IS.into())),
-        advice: None,
+        ..ProgramTask::of(vec![service.name], metric)
     });
     let values = [AS_IT_IS.to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(",");
     measure::measure_values(spec, matches, values, None)

@@ -257,6 +257,26 @@ impl Metric {
 }
 
 impl ProgramTask {
+    /// A command and its metric, without anything else.
+    pub fn of(command: Vec<String>, metric: Metric) -> ProgramTask {
+        ProgramTask {
+            command,
+            by_value: BTreeMap::new(),
+            prepare: None,
+            server: None,
+            metric,
+            changes: None,
+            default: None,
+            advice: None,
+        }
+    }
+
+    /// The words of each program that it starts: the command, the one before each trial, and the server.
+    pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+        let server = self.server.as_ref().map(|server| &server.command);
+        [Some(&self.command), self.prepare.as_ref(), server].into_iter().flatten()
+    }
+
     /// The words of the command for a value, with the server at this address.
     ///
     /// # Errors
@@ -325,8 +345,7 @@ impl ProgramTask {
     /// # Errors
     /// The problem, and what to write instead.
     pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
-        let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
-        let words = || all.into_iter().flatten().flatten();
+        let words = || self.commands().flatten();
         let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
         if self.by_value.is_empty() && self.changes.is_none() && !servers && !words().any(|word| has_place(word)) {
             return Err(TaskError::NoPlace(words().find_map(|word| in_braces(word))));
@@ -471,16 +490,7 @@ mod tests {
     use super::*;
 
     fn task(words: &[&str]) -> ProgramTask {
-        ProgramTask {
-            command: words.iter().map(|word| (*word).to_owned()).collect(),
-            by_value: BTreeMap::new(),
-            prepare: None,
-            server: None,
-            metric: Metric::Wall,
-            changes: None,
-            default: None,
-            advice: None,
-        }
+        ProgramTask::of(words.iter().map(|word| (*word).to_owned()).collect(), Metric::Wall)
     }
 
     fn check(words: &[&str], value: &Level, expected: Result<&str, &str>) {

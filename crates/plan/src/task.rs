@@ -207,16 +207,8 @@ mod tests {
 
     fn spec(words: &[&str], flags: &[(&str, &str)]) -> PlanSpec {
         let mut spec = PlanSpec::named("check", Workload::Check);
-        spec.task = Some(ProgramTask {
-            command: words.iter().map(|word| (*word).to_owned()).collect(),
-            by_value: Default::default(),
-            prepare: None,
-            server: None,
-            metric: Metric::Wall,
-            changes: None,
-            default: Some(Level::Number(512)),
-            advice: None,
-        });
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        spec.task = Some(ProgramTask { default: Some(Level::Number(512)), ..ProgramTask::of(words, Metric::Wall) });
         let flags: Vec<_> =
             flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
         spec.set_all(&flags).unwrap();
