@@ -102,23 +102,14 @@ impl fmt::Display for Level {
 /// The kind of a factor's levels: how a level is read, bounded and printed.
 #[derive(Clone, Copy, Debug)]
 pub enum LevelKind {
-    /// Bytes, from `min` to `max`; `auto` allowed where the system has a default of its own.
+    /// Bytes, from `min` to `max`, or a word.
     Size {
         /// The smallest size.
         min: u64,
         /// The largest size.
         max: u64,
-        /// Whether `auto` (do not set the option) is a level.
-        auto: bool,
-    },
-    /// Bytes, from `min` to `max`, or one name for a size that follows from elsewhere.
-    SizeOr {
-        /// The smallest size.
-        min: u64,
-        /// The largest size.
-        max: u64,
-        /// The name.
-        name: &'static str,
+        /// The word for a size that follows from elsewhere: `auto` does not set an option.
+        word: Option<&'static str>,
     },
     /// A count, from `min` to `max`; `auto` allowed where the system has a default of its own.
     Count {
@@ -244,7 +235,7 @@ impl LevelKind {
         }
         let auto_allowed = matches!(
             self,
-            LevelKind::Size { auto: true, .. }
+            LevelKind::Size { word: Some("auto"), .. }
                 | LevelKind::Count { auto: true, .. }
                 | LevelKind::Duration { auto: true, .. }
                 | LevelKind::Switch { auto: true }
@@ -261,9 +252,11 @@ impl LevelKind {
             return Err(LevelError::NotAuto(text.into()));
         }
         let number = match *self {
-            LevelKind::SizeOr { name: word, .. } | LevelKind::Rate { word } if text == word => return Ok(word.into()),
+            LevelKind::Size { word: Some(word), .. } | LevelKind::Rate { word } if text == word => {
+                return Ok(word.into());
+            }
             LevelKind::CallRate if text == "max" => return Ok("max".into()),
-            LevelKind::Size { .. } | LevelKind::SizeOr { .. } => text.parse::<Bytes>()?.0,
+            LevelKind::Size { .. } => text.parse::<Bytes>()?.0,
             LevelKind::Count { .. } => count(text, "50")?,
             LevelKind::PowerOfTwo { .. } => count(text, "256")?,
             LevelKind::Duration { .. } => text.parse::<Nanos>()?.0,
@@ -306,9 +299,7 @@ impl LevelKind {
     /// The smallest and the largest number; `None` where the levels are no numbers of a range.
     fn bounds(&self) -> Option<(u64, u64)> {
         match *self {
-            LevelKind::Size { min, max, .. }
-            | LevelKind::SizeOr { min, max, .. }
-            | LevelKind::Count { min, max, .. } => Some((min, max)),
+            LevelKind::Size { min, max, .. } | LevelKind::Count { min, max, .. } => Some((min, max)),
             LevelKind::PowerOfTwo { max } => Some((1, max)),
             LevelKind::Duration { min_ns, max_ns, .. } => Some((min_ns, max_ns)),
             LevelKind::Rate { .. } => Some((1, RATE_MAX)),
@@ -374,9 +365,7 @@ impl LevelKind {
     /// A level as shown to users: `64 KiB`, `42 ms`, `on`.
     pub fn show(&self, level: &Level) -> String {
         match (self, level) {
-            (LevelKind::Size { .. } | LevelKind::SizeOr { .. } | LevelKind::Value, Level::Number(n)) => {
-                Bytes(*n).to_string()
-            }
+            (LevelKind::Size { .. } | LevelKind::Value, Level::Number(n)) => Bytes(*n).to_string(),
             (LevelKind::CallRate, Level::Number(n)) => call_rate(*n as f64),
             (LevelKind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
             (LevelKind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
@@ -394,9 +383,7 @@ impl LevelKind {
                 Some(megabits) => format!("{megabits}Mbit"),
                 None => Bytes(*n).compact(),
             },
-            (LevelKind::Size { .. } | LevelKind::SizeOr { .. } | LevelKind::Value, Level::Number(n)) => {
-                Bytes(*n).compact()
-            }
+            (LevelKind::Size { .. } | LevelKind::Value, Level::Number(n)) => Bytes(*n).compact(),
             (LevelKind::CallRate, Level::Number(n)) => compact_calls(*n),
             (LevelKind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
             _ => level.to_string(),

@@ -147,10 +147,10 @@ fn defaults(workloads: &[Workload], factor: &Factor) -> String {
 }
 
 fn levels(kind: LevelKind) -> String {
-    let or_auto = |text: String, auto: bool| if auto { format!("{text}, `auto`") } else { text };
+    let or_word = |text: String, word: Option<&str>| text + &word.map_or(String::new(), |word| format!(", `{word}`"));
+    let or_auto = |text: String, auto: bool| or_word(text, auto.then_some("auto"));
     match kind {
-        LevelKind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
-        LevelKind::SizeOr { min, max, name } => format!("{} to {}, `{name}`", Bytes(min), Bytes(max)),
+        LevelKind::Size { min, max, word } => or_word(format!("{} to {}", Bytes(min), Bytes(max)), word),
         LevelKind::Count { min, max, auto } => or_auto(format!("{min} to {max}"), auto),
         LevelKind::Duration { min_ns, max_ns, auto } => {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)

@@ -41,7 +41,7 @@ macro_rules! with_choice_rows {
         },
         /// Bytes of the buffer of each direction of a relay.
         relay_buffer: u64 = Factor {
-            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("auto") },
             defaults: both("auto"),
             summary: "Bytes of the relay's buffer for each direction",
             details: "auto: 64 KiB; for tokio 8 KiB, its own default",
@@ -117,7 +117,7 @@ macro_rules! with_choice_rows {
         },
         /// Where buffers begin within a page.
         buffer_offset: u64 = Factor {
-            kind: LevelKind::SizeOr { min: 0, max: 4095, name: "malloc" },
+            kind: LevelKind::Size { min: 0, max: 4095, word: Some("malloc") },
             defaults: both("malloc"),
             summary: "Begin of each buffer within a page, or malloc",
             details: "malloc: as glibc's malloc places a buffer of that size, page + 16 from 128 KiB on (docs/buffer-sizes.md)",

@@ -13,7 +13,7 @@ macro_rules! with_load_rows {
         },
         /// Bytes of a response, where it has another size than the request.
         response: u64 = Factor {
-            kind: LevelKind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("same") },
             defaults: call("same"),
             summary: "Bytes of a response, or same",
             details: "same: the size of the request, which is echoed",
@@ -22,7 +22,7 @@ macro_rules! with_load_rows {
         },
         /// Most bytes of one write of a request.
         request_chunk: u64 = Factor {
-            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("auto") },
             defaults: call("auto"),
             heading: "chunk",
             summary: "Bytes of each write of a request",
@@ -32,7 +32,7 @@ macro_rules! with_load_rows {
         },
         /// Most bytes of one write of a response.
         response_chunk: u64 = Factor {
-            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("auto") },
             defaults: call("auto"),
             summary: "Bytes of each write of a response",
             details: "auto: the whole response in one write; the first part of header and body is the header",
@@ -102,7 +102,7 @@ macro_rules! with_load_rows {
         },
         /// Bytes of private state that the reader touches per read, the server per request.
         working_set: u64 = Factor {
-            kind: LevelKind::Size { min: 0, max: 1 << 30, auto: false },
+            kind: LevelKind::Size { min: 0, max: 1 << 30, word: None },
             defaults: both("0"),
             summary: "Bytes of state touched per read or request",
             details: "private memory of each connection, touched by the reader per read, by the server per request",

@@ -196,8 +196,8 @@ pub(crate) const FLOWS_MAX: u64 = 65_536;
 // Each has a thread for either direction at both ends.
 pub(crate) const LOAD_FLOWS_MAX: u64 = 1_024;
 pub(crate) const THREADS: LevelKind = LevelKind::Count { min: 1, max: 1024, auto: false };
-pub(crate) const BUFFER: LevelKind = LevelKind::Size { min: 1, max: SIZE_MAX, auto: false };
-pub(crate) const SOCKET_BUFFER: LevelKind = LevelKind::Size { min: 1, max: 1 << 30, auto: true };
+pub(crate) const BUFFER: LevelKind = LevelKind::Size { min: 1, max: SIZE_MAX, word: None };
+pub(crate) const SOCKET_BUFFER: LevelKind = LevelKind::Size { min: 1, max: 1 << 30, word: Some("auto") };
 pub(crate) const SHORT_TIME: LevelKind = LevelKind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true };
 
 pub(crate) const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const SIZE: LevelKind = LevelKind::Size { min: 1, max: 16 << 20, auto: true };
+const SIZE: LevelKind = LevelKind::Size { min: 1, max: 16 << 20, word: Some("auto") };
 const RATE: LevelKind = LevelKind::Rate { word: "max" };
 
 fn check(kind: LevelKind, text: &str, expected: &str) {
@@ -83,7 +83,7 @@ fn lists_and_ranges() {
     check(entries, "-8", "`-8` is negative: sizes, counts and durations start at 0");
     check(LevelKind::Switch { auto: true }, "on,off,auto", "on off auto");
     check(LevelKind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
-    check(LevelKind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
+    check(LevelKind::Size { min: 1, max: 4096, word: Some("same") }, "same,1K", "same 1K");
     check(RATE, "max,100M", "max 100M");
 }
 

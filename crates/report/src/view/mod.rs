@@ -162,7 +162,7 @@ fn factor_views(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
             .any(|level| level.split('+').any(|part| part == name))
     };
     let unit = |kind: LevelKind| match kind {
-        LevelKind::Size { .. } | LevelKind::SizeOr { .. } => Some("bytes"),
+        LevelKind::Size { .. } => Some("bytes"),
         // Whatever a program takes.
         LevelKind::Value => None,
         LevelKind::Duration { .. } => Some("ns"),

@@ -73,7 +73,7 @@ impl JsonSchema for FactorLevels {
 /// The JSON of levels of a kind. A name represents the system's default, or a level without a number.
 fn types(kind: LevelKind) -> &'static [&'static str] {
     match kind {
-        LevelKind::Size { auto: false, .. }
+        LevelKind::Size { word: None, .. }
         | LevelKind::Count { auto: false, .. }
         | LevelKind::Duration { auto: false, .. } => &["integer", "null"],
         LevelKind::PowerOfTwo { .. } => &["integer", "null"],

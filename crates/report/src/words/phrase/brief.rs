@@ -74,7 +74,7 @@ fn heading(name: &str) -> &str {
 pub fn compact(name: &str, value: &Level) -> String {
     let Some(factor) = factor::find(name) else { return value.to_string() };
     let text = factor.kind.compact(value);
-    let is_size = matches!(factor.kind, LevelKind::Size { .. } | LevelKind::SizeOr { .. });
+    let is_size = matches!(factor.kind, LevelKind::Size { .. });
     if is_size && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) { text + " B" } else { text }
 }
 
