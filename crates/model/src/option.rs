@@ -23,17 +23,17 @@ pub enum When {
 /// The ends that set an option, and when.
 pub type Sites = (&'static [EndRole], When);
 
-/// The level of an option in setsockopt(2).
+/// The level of an option in setsockopt(2), with the kernel's number (`asm-generic/socket.h`, `linux/in.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionLayer {
     /// `SOL_SOCKET`.
-    Socket,
+    Socket = 1,
     /// `IPPROTO_IP`.
-    Ip,
+    Ip = 0,
     /// `IPPROTO_IPV6`.
-    Ipv6,
+    Ipv6 = 41,
     /// `IPPROTO_TCP`.
-    Tcp,
+    Tcp = 6,
 }
 
 /// The type of an option's value.

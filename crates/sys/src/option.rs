@@ -26,19 +26,6 @@ pub struct KernelOption {
     suffix: &'static str,
 }
 
-/// The level of setsockopt(2) at which an option is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// `SOL_SOCKET`.
-    Socket,
-    /// `IPPROTO_IP`.
-    Ip,
-    /// `IPPROTO_IPV6`.
-    Ipv6,
-    /// `IPPROTO_TCP`.
-    Tcp,
-}
-
 /// The form in which the kernel takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -121,16 +108,11 @@ pub const UDP_COALESCE: KernelOption = flag(libc::IPPROTO_UDP, libc::UDP_GRO, "U
 pub const PIPE_SIZE: KernelOption = KernelOption { form: Form::Pipe, ..int(0, 0, "F_SETPIPE_SZ") };
 
 impl KernelOption {
-    /// An option by its place, for callers with a table of their own. `suffix` is the unit after the number.
+    /// An option by its level and its number there, for callers with a table of their own. `suffix` is the unit after the
+    /// number.
     #[must_use]
-    pub fn new(name: &'static str, layer: Layer, number: i32, form: Form, suffix: &'static str) -> KernelOption {
-        let level = match layer {
-            Layer::Socket => libc::SOL_SOCKET,
-            Layer::Ip => libc::IPPROTO_IP,
-            Layer::Ipv6 => libc::IPPROTO_IPV6,
-            Layer::Tcp => libc::IPPROTO_TCP,
-        };
-        KernelOption { name, place: Name(level, number), form, suffix }
+    pub fn new(name: &'static str, place: (i32, i32), form: Form, suffix: &'static str) -> KernelOption {
+        KernelOption { name, place: Name(place.0, place.1), form, suffix }
     }
 
     /// Its level and its number there, as setsockopt(2) takes them; both 0 for a pipe.

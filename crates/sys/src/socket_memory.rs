@@ -158,13 +158,13 @@ mod queued_tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::option::{self, Form, KernelOption, Layer};
+    use crate::option::{self, Form, KernelOption};
     use crate::tests::tcp_pair;
 
     #[test]
     fn the_rest_of_the_queue_is_counted() {
         let (mut client, server) = tcp_pair();
-        let inq = KernelOption::new("TCP_INQ", Layer::Tcp, TCP_CM_INQ, Form::Flag, "");
+        let inq = KernelOption::new("TCP_INQ", (libc::IPPROTO_TCP, TCP_CM_INQ), Form::Flag, "");
         client.write_all(&[1; 100]).unwrap();
         let mut buffer = [0; 40];
         assert_eq!(receive(server.as_fd(), &mut buffer).unwrap(), (40, None), "not requested");

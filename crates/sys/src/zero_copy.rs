@@ -214,13 +214,13 @@ mod tests {
 
     use super::*;
     use crate::buffer::AlignedBuffer;
-    use crate::option::{self, Form, KernelOption, Layer};
+    use crate::option::{self, Form, KernelOption};
     use crate::tests::tcp_pair;
 
     #[test]
     fn each_send_is_completed_once() {
         let (client, server) = tcp_pair();
-        let zero_copy = KernelOption::new("SO_ZEROCOPY", Layer::Socket, libc::SO_ZEROCOPY, Form::Flag, "");
+        let zero_copy = KernelOption::new("SO_ZEROCOPY", (libc::SOL_SOCKET, libc::SO_ZEROCOPY), Form::Flag, "");
         option::set(client.as_fd(), &zero_copy.to(true)).unwrap();
         assert_eq!(completion(client.as_fd()).unwrap(), None);
         let bytes = vec![7u8; 4096];
@@ -247,7 +247,7 @@ mod tests {
     fn abandoned_memory_keeps_what_is_sent() {
         const BYTES: usize = 1 << 16;
         let (client, mut server) = tcp_pair();
-        let zero_copy = KernelOption::new("SO_ZEROCOPY", Layer::Socket, libc::SO_ZEROCOPY, Form::Flag, "");
+        let zero_copy = KernelOption::new("SO_ZEROCOPY", (libc::SOL_SOCKET, libc::SO_ZEROCOPY), Form::Flag, "");
         option::set(client.as_fd(), &zero_copy.to(true)).unwrap();
         client.set_nonblocking(true).unwrap();
         let filled = |byte| {

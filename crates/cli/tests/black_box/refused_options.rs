@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, ValueForm};
+use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm};
 use bytegauge_model::{EndRole, Transport, Workload, factor};
 use serde_json::Value;
 
@@ -95,13 +95,7 @@ fn setting(row: &OptionRow, setter: EndRole, transport: &Transport) -> (Refused,
     let congestion = matches!(row.factor, "congestion").then_some(example(row.factor));
     let (name, layer, number, _) =
         (row.variant)(setter, transport).unwrap_or((row.name, row.layer, row.number, row.form));
-    let level = match layer {
-        OptionLayer::Socket => libc::SOL_SOCKET,
-        OptionLayer::Ip => libc::IPPROTO_IP,
-        OptionLayer::Ipv6 => libc::IPPROTO_IPV6,
-        OptionLayer::Tcp => libc::IPPROTO_TCP,
-    };
-    (Refused::option(level, number), congestion.unwrap_or(name))
+    (Refused::option(layer as i32, number), congestion.unwrap_or(name))
 }
 
 /// The command that asks for an option.

@@ -8,11 +8,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, ValueForm, When};
+use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm, When};
 use bytegauge_model::{
     EffectiveOptions, EndRole, FlowReport, Level, Spec, TcpReport, Transport, option as option_table,
 };
-use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
+use bytegauge_sys::option::{self, Form, KernelOption, OptionError, SocketOption, Value};
 use bytegauge_sys::tcp_info;
 
 use crate::EndError;
@@ -113,12 +113,6 @@ fn read<'a>(
 fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOption {
     let own = (row.name, row.layer, row.number, row.form);
     let (name, layer, number, form) = (row.variant)(setter, transport).unwrap_or(own);
-    let layer = match layer {
-        OptionLayer::Socket => Layer::Socket,
-        OptionLayer::Ip => Layer::Ip,
-        OptionLayer::Ipv6 => Layer::Ipv6,
-        OptionLayer::Tcp => Layer::Tcp,
-    };
     let form = match form {
         ValueForm::Int if matches!(row.kind, LevelKind::Switch { .. }) => Form::Flag,
         ValueForm::Int => Form::Int,
@@ -131,7 +125,7 @@ fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOptio
         // The engine sets it; no socket has it.
         ValueForm::Engine => Form::Int,
     };
-    KernelOption::new(name, layer, number, form, row.suffix)
+    KernelOption::new(name, (layer as i32, number), form, row.suffix)
 }
 
 /// The kernel's options that a row stands for, at either end and over IPv4 and IPv6.
