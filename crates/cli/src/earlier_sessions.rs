@@ -51,29 +51,17 @@ pub fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
 
 /// Notes the facts of this machine that have changed since a session was measured here.
 pub fn note(record: &SessionRecord) {
-    if record.imported {
-        return;
-    }
-    let changed = changes(&record.machine, &this_machine(), &transports(&record.plan));
-    let changed = changed.unwrap_or_default();
-    if !changed.is_empty() {
-        terminal::note(&format!(
-            "note: session {} may not be valid any more: {}; run it again",
-            record.id,
-            text(&changed)
-        ));
+    let changed = changed(record, &this_machine(), &record.plan).filter(|_| !record.imported);
+    if let Some(changed) = changed {
+        terminal::note(&format!("note: session {} may not be valid any more: {changed}; run it again", record.id));
     }
 }
 
 /// Notes the facts that changed between two sessions of the same machine.
 pub fn note_between(before: &SessionRecord, after: &SessionRecord) {
-    let changed = changes(&before.machine, &after.machine, &transports(&after.plan)).unwrap_or_default();
-    if !changed.is_empty() {
+    if let Some(changed) = changed(before, &after.machine, &after.plan) {
         let (before, after) = (before.id, after.id);
-        terminal::note(&format!(
-            "note: between sessions {before} and {after} this machine has changed: {}",
-            text(&changed)
-        ));
+        terminal::note(&format!("note: between sessions {before} and {after} this machine has changed: {changed}"));
     }
 }
 
@@ -83,19 +71,19 @@ pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
     let is_same = |other: &SessionRecord| other.plan.get("cells") == wanted.get("cells");
     let found = of_plan(store, &plan.name, None)?.find(|other| other.as_ref().map_or(true, is_same)).transpose()?;
     let Some(record) = found else { return Ok(()) };
-    let changed = changes(&record.machine, &this_machine(), &transports(&record.plan)).unwrap_or_default();
-    if !changed.is_empty() {
+    if let Some(changed) = changed(&record, &this_machine(), &record.plan) {
         terminal::note(&format!(
-            "note: since session {}, the same test, this machine has changed: {}",
-            record.id,
-            text(&changed)
+            "note: since session {}, the same test, this machine has changed: {changed}",
+            record.id
         ));
     }
     Ok(())
 }
 
-fn text(changes: &[MachineChange]) -> String {
-    changes.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; ")
+/// The facts that differ between the machine of a session and a later one, over the transports of a plan.
+fn changed(before: &SessionRecord, after: &Value, plan: &Value) -> Option<String> {
+    let found = changes(&before.machine, after, &transports(plan)).filter(|found| !found.is_empty())?;
+    Some(found.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; "))
 }
 
 /// The transport of a cell, and whether it goes to another host.
