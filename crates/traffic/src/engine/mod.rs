@@ -15,7 +15,8 @@ mod uring;
 pub use blocking::run;
 pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use memory::Room;
-pub(crate) use tokio::{Listener, Stream, runtime};
+pub(crate) use system_calls::reset_when_closed;
+pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

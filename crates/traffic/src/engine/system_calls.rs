@@ -114,7 +114,7 @@ pub(super) fn finish(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Makes the next close of a connection report a failure to its peer ([`Want::Reset`](crate::flow::Want::Reset)): with a
 /// linger time of 0 seconds, closing resets a TCP connection (socket(7)). A descriptor without resets, such as a pipe, is just
 /// closed.
-pub(super) fn reset_when_closed(fd: BorrowedFd<'_>) {
+pub(crate) fn reset_when_closed(fd: BorrowedFd<'_>) {
     let _ = option::set(fd, &option::LINGER.to(0));
 }
 

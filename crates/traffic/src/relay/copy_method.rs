@@ -154,9 +154,6 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
             None => pipe::pipe_size(writer.as_fd()),
         };
         let size = size.map_err(|error| EndError::Missing(format!("the relay's pipe: {error}")))?;
-        for end in [&reader, &writer] {
-            sys_io::set_nonblocking(end.as_fd(), false).map_err(EndError::io("preparing the relay's pipe"))?;
-        }
         Ok(Splice { reader, writer, size, held: 0 })
     }
 }

@@ -8,8 +8,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::socket;
-use socket2::{Domain, SockRef, Socket};
+use socket2::Socket;
 
+use crate::engine::is_unix;
 use crate::planted_fault::PlantedFault;
 use crate::relay::threads::ThreadWay;
 
@@ -27,10 +28,6 @@ pub(super) fn std_copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     }?;
     (way.passed.taken, way.passed.given) = (copied, copied);
     Ok(())
-}
-
-fn is_unix(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(SockRef::from(&fd).domain()? == Domain::UNIX)
 }
 
 /// A descriptor of its own for the type that the standard library has for it.

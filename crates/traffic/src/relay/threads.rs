@@ -19,7 +19,7 @@ use bytegauge_sys::option::{self, Value};
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_sys::{affinity, io as sys_io};
 
-use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS};
+use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, reset_when_closed};
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::state::{Passage, RelayShared};
@@ -96,8 +96,7 @@ impl Pair {
     fn breaks(&self, how: Shutdown) {
         self.broken.store(true, Ordering::Release);
         for leg in &self.legs {
-            // A socket without resets, such as a Unix socket, is just closed.
-            let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
+            reset_when_closed(leg.as_fd());
             let _ = sys_io::shutdown(leg.as_fd(), how);
         }
     }
@@ -169,7 +168,7 @@ impl ThreadShared<'_> {
         let upstream = match joined {
             Ok(upstream) => upstream,
             Err(fault) => {
-                let _ = option::set(fd.as_fd(), &option::LINGER.to(0));
+                reset_when_closed(fd.as_fd());
                 self.shared.unconnected(fault);
                 return Ok(());
             }

@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::option;
 use bytegauge_sys::socket::{self, During};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::EndError;
-use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, runtime};
+use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, reset_when_closed, runtime};
 use crate::relay::copy_method::Carrying;
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
@@ -86,7 +85,7 @@ async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
     let back = match connected(&shared, &front.stream).await {
         Ok(stream) => TokioLeg::new(stream, &front.calls),
         Err(fault) => {
-            front.resets();
+            reset_when_closed(front.fd());
             return shared.unconnected(fault);
         }
     };
@@ -114,8 +113,8 @@ impl Drop for TokioPair {
         let [front, back] = &self.legs;
         let in_order = self.in_order;
         if !in_order {
-            front.resets();
-            back.resets();
+            reset_when_closed(front.fd());
+            reset_when_closed(back.fd());
         }
         let up = Passage { taken: front.taken, given: back.given, in_order };
         let down = Passage { taken: back.taken, given: front.given, in_order };
@@ -138,12 +137,6 @@ impl TokioLeg {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
-    }
-
-    /// Makes closing it a reset.
-    fn resets(&self) {
-        // A socket without resets, such as a Unix socket, is just closed.
-        let _ = option::set(self.fd(), &option::LINGER.to(0));
     }
 }
 

@@ -289,6 +289,7 @@ impl Listener {
     }
 }
 
-fn is_unix(fd: BorrowedFd<'_>) -> io::Result<bool> {
+/// Whether it is a Unix socket.
+pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> io::Result<bool> {
     SockRef::from(&fd).domain().map(|domain| domain == Domain::UNIX)
 }
