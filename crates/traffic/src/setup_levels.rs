@@ -24,7 +24,8 @@ pub const BACKLOG: u32 = 4096;
 /// Largest receive of a call, bytes.
 pub const READ_SIZE: usize = 16 << 10;
 
-/// Datagrams that a system call moves at most in calls, and receives that a ring keeps in flight.
+/// Datagrams that a system call moves at most, and receives that a ring keeps in flight: more gain little, and keep the reader
+/// waiting.
 pub const BATCH: u64 = 64;
 
 /// Declares methods that read a level of the spec, or its default where the spec has none: `name: type = factor(default);`. Where a
@@ -44,7 +45,7 @@ levels! {
     flows: usize = flows(1) as usize;
     /// Receives of datagrams that a ring keeps in flight.
     outstanding: usize = outstanding(BATCH).max(1) as usize;
-    /// Datagrams that a system call moves at most in calls, for an engine that moves several.
+    /// Datagrams that a system call moves at most, for an engine that moves several.
     call_batch: usize = batch(BATCH).max(1) as usize;
     /// Calls that a flow keeps outstanding.
     depth: usize = depth(1).max(1) as usize;
@@ -206,6 +207,11 @@ impl Setup {
     /// Buffer of a write, bytes; `None` for one-ended sources.
     pub fn write_size(&self) -> Option<usize> {
         self.spec.write_size().filter(|_| self.transport().two_ended()).map(|bytes| bytes as usize)
+    }
+
+    /// Bytes of a datagram.
+    pub(crate) fn datagram_size(&self) -> usize {
+        self.write_size().unwrap_or(1).max(1)
     }
 
     /// Datagrams that are handed to the kernel at once; `None`: as many as suit the engine.

@@ -286,11 +286,7 @@ impl Flow for ServerFlow {
         match self.state {
             ServerState::Open | ServerState::HalfShut if self.has_reply() => Want::Send,
             ServerState::Open => Want::Receive,
-            ServerState::HalfShut => {
-                self.state = ServerState::Gone;
-                Want::Close
-            }
-            ServerState::Leaving => {
+            ServerState::HalfShut | ServerState::Leaving => {
                 self.state = ServerState::Gone;
                 Want::Close
             }

@@ -106,7 +106,7 @@ impl<E: ReaderWork + 'static> Sink<E> {
         let receiver: Box<dyn MessageReceiver<E>> = match setup.engine() {
             Engine::Plain => Box::new(sink::Single(AlignedBuffer::new(setup.read_size()))),
             Engine::Gso => Box::new(Inbox::new(1, setup.read_size(), false)),
-            Engine::Mmsg => Box::new(Inbox::new(source::batch(setup), setup.read_size(), false)),
+            Engine::Mmsg => Box::new(Inbox::new(setup.call_batch(), setup.read_size(), false)),
             Engine::Uring(mode) => Box::new(ReceiverRing::open(setup, mode.kind == UringKind::Multishot, false)?),
             engine => return Err(does_not_carry(engine)),
         };

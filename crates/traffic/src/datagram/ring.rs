@@ -80,7 +80,7 @@ impl SenderRing {
     pub(super) fn new(setup: &Setup) -> Result<SenderRing, EndError> {
         let mut engine = DatagramRing::open(setup.outstanding())?;
         let count = at_once(setup);
-        let messages = engine.messages(count, setup.write_size().unwrap_or(1))?;
+        let messages = engine.messages(count, setup.datagram_size())?;
         Ok(SenderRing { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
     }
 

@@ -123,7 +123,7 @@ impl<E: ReaderWork> SinkReader<E> {
         SinkReader {
             flow,
             shown: setup.shown_by(flow).filter(|_| !setup.goes_back(flow)),
-            size: setup.write_size().unwrap_or(1).max(1) as u64,
+            size: setup.datagram_size() as u64,
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,

@@ -22,9 +22,6 @@ use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::{Setup, TransferLimit};
 
-/// Default number of datagrams per call of `mmsg`: more gain little, and keep the reader waiting.
-const BATCH: usize = 64;
-
 /// The result of one call, or of one turn of a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BatchResult {
@@ -120,7 +117,7 @@ impl Packer {
             writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none() && layout == Layout::Plain,
             layout,
             now_ns: 0,
-            size: setup.write_size().unwrap_or(1).max(1),
+            size: setup.datagram_size(),
             next: 0,
             sent: 0,
             fill,
@@ -238,14 +235,9 @@ pub(super) struct OneSender {
 impl OneSender {
     pub(super) fn new(setup: &Setup) -> OneSender {
         let segments = segments(setup);
-        let bytes = AlignedBuffer::new(size(setup) * segments);
+        let bytes = AlignedBuffer::new(setup.datagram_size() * segments);
         OneSender { bytes, segments: segments as u64, waits: false, end: 0 }
     }
-}
-
-/// Bytes of a datagram.
-fn size(setup: &Setup) -> usize {
-    setup.write_size().unwrap_or(1).max(1)
 }
 
 /// Datagrams in one send: the plan's number, or as many as fit, for the segmenting engine; else one.
@@ -254,12 +246,12 @@ fn segments(setup: &Setup) -> usize {
         return 1;
     }
     let most = setup.transport().datagram_max().unwrap_or(0) as usize;
-    setup.batch().unwrap_or((most / size(setup)).clamp(1, SEGMENTS_MAX))
+    setup.batch().unwrap_or((most / setup.datagram_size()).clamp(1, SEGMENTS_MAX))
 }
 
 /// The `UDP_SEGMENT` of a sender's socket, bytes; absent without segmentation: one datagram is no piece.
 pub(crate) fn cut_size(setup: &Setup) -> Option<u64> {
-    (segments(setup) > 1).then(|| size(setup) as u64)
+    (segments(setup) > 1).then(|| setup.datagram_size() as u64)
 }
 
 impl MessageSender for OneSender {
@@ -287,8 +279,8 @@ pub(super) struct ManySender {
 
 impl ManySender {
     pub(super) fn new(setup: &Setup) -> ManySender {
-        let slots = batch(setup);
-        ManySender { outbox: Outbox::new(slots, setup.write_size().unwrap_or(1)), ends: vec![0; slots], first: slots }
+        let slots = setup.call_batch();
+        ManySender { outbox: Outbox::new(slots, setup.datagram_size()), ends: vec![0; slots], first: slots }
     }
 }
 
@@ -317,14 +309,9 @@ impl MessageSender for ManySender {
     }
 }
 
-/// Most messages of a call of `mmsg`.
-pub(super) fn batch(setup: &Setup) -> usize {
-    setup.batch().unwrap_or(BATCH)
-}
-
 /// Most datagrams that an end has room for.
 pub fn at_most(setup: &Setup) -> usize {
-    batch(setup).max(setup.outstanding())
+    setup.call_batch().max(setup.outstanding())
 }
 
 /// Messages that a ring sends at once. Sends to a Unix socket may have to wait for room, and could then be reordered.

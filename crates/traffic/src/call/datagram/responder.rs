@@ -27,8 +27,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct DatagramResponder {
     worker: ServerWorker,
-    /// Requests that this thread served.
-    served: u64,
     /// The admitted senders, if only these are answered.
     admitted: Option<AdmittedSenders>,
     pub(super) seen: CallDatagrams,
@@ -46,7 +44,6 @@ impl DatagramResponder {
         let admitted = admitted.map(|list| AdmittedSenders::new(Arc::clone(list)));
         DatagramResponder {
             worker: ServerWorker::of_thread(shared),
-            served: 0,
             admitted,
             seen: CallDatagrams::default(),
             held: Vec::new(),
@@ -103,9 +100,8 @@ impl DatagramResponder {
         self.worker.begins();
         self.worker.works_on(request);
         self.worker.serves();
-        self.served += 1;
         if let Some(plant) = self.worker.shared.plant() {
-            return self.planted(plant, self.served, request, from, fd);
+            return self.planted(plant, request, from, fd);
         }
         if from.is_none() {
             // A Unix socket without a name cannot get a reply.
@@ -117,15 +113,8 @@ impl DatagramResponder {
 
     /// Performs a planted fault: the reply is sent from here, spoiled, or delayed.
     #[cold]
-    fn planted(
-        &mut self,
-        plant: PlantedFault,
-        served: u64,
-        request: &[u8],
-        from: &PeerAddress,
-        fd: BorrowedFd<'_>,
-    ) -> Answer {
-        let terms = *self.worker.shared.terms();
+    fn planted(&mut self, plant: PlantedFault, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
+        let (terms, served) = (*self.worker.shared.terms(), self.seen.received);
         let mut reply = request.to_vec();
         if !terms.echo {
             reply = vec![0; terms.response];
