@@ -7,7 +7,7 @@ use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
-use bytegauge_plan::{Family, Plan};
+use bytegauge_plan::{Family, Plan, schedule};
 use bytegauge_report::words::interval_rounding::{TEST_S, budget};
 use bytegauge_report::words::phrase::PROFILE_FACTORS;
 
@@ -74,7 +74,7 @@ fn notes(plan: &Plan) -> String {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
         let _ = writeln!(
             text,
-            "  note: this takes about {needs}, more than the given {given}: fewer blocks give no significant result"
+            "  note: this takes about {needs}, more than the given {given}: fewer blocks show large effects only"
         );
     }
     if let Some(short) = short_of_time(plan) {
@@ -180,9 +180,15 @@ fn is_default(factor: &Factor, level: &Level, cells: &[&Cell]) -> bool {
         || default.and_then(|text| factor.kind.parse(text).ok()).is_some_and(|default| default == *level)
 }
 
-/// The length of the trials of cells: their own, or that of their family.
-fn lengths(cells: &[&Cell], family: &Family) -> String {
-    let own = cells.iter().map(|cell| cell.factors.duration().unwrap_or(family.trial_ns));
+/// The length of the trials of cells: their own, that of their family, or that of the calls that they need where these take longer by half.
+fn lengths(plan: &Plan, cells: &[&Cell], family: &Family) -> String {
+    let needed = |cell: &&Cell| {
+        let own_ns = cell.factors.duration().unwrap_or(family.trial_ns);
+        let pace = plan.pace(&cell.group, &cell.factors);
+        let (_, needed_ns) = schedule::lengths_ns(&cell.factors, plan.objective, (0, own_ns), pace);
+        if needed_ns > own_ns / 2 * 3 { needed_ns / 10_000_000 * 10_000_000 } else { own_ns }
+    };
+    let own = cells.iter().map(needed);
     let lengths: BTreeSet<u64> = own.collect();
     lengths.into_iter().map(|ns| Nanos(ns).to_string()).collect::<Vec<_>>().join(", ")
 }
@@ -286,7 +292,7 @@ fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level
         counted(family.groups.len(), "test"),
         match plan.task {
             Some(_) => "a trial is a run".to_owned(),
-            None => format!("trials of {}", lengths(cells, family)),
+            None => format!("trials of {}", lengths(plan, cells, family)),
         }
     );
     if !family.aside.is_empty() {

@@ -141,12 +141,7 @@ impl Run<'_> {
     /// Whether a group has the minimum number of blocks; a group without comparisons needs none.
     fn has_fewest(&self, confirmed: &ConfirmedGroup) -> bool {
         let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
-        let fewest = match compares {
-            // Few blocks of them fit the time, and show large effects.
-            true if self.plan.has_long_runs() => FEW_BLOCKS as u64,
-            true => self.plan.design.blocks_min,
-            false => 1,
-        };
+        let fewest = if compares { FEW_BLOCKS as u64 } else { 1 };
         self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
     }
 

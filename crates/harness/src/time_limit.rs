@@ -8,6 +8,7 @@ use bytegauge_model::session::{self, Stage};
 use bytegauge_model::unit::forecast;
 use bytegauge_model::{Cell, GroupId, Nanos};
 use bytegauge_plan::{FINALISTS_MIN, Family, OVERTIME};
+use bytegauge_stats::block_dependence::FEW_BLOCKS;
 
 use crate::confirm::{ConfirmedGroup, SHORTEST_SHARE};
 use crate::run::{Run, RunError};
@@ -28,6 +29,11 @@ impl Run<'_> {
         }
     }
 
+    /// The fewest blocks for which a session takes more than its time: a program's runs may be long, and few blocks show large effects.
+    fn fewest_blocks(&self) -> u64 {
+        if self.plan.task.is_some() { FEW_BLOCKS as u64 } else { self.plan.design.blocks_min }
+    }
+
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
     /// program's runs may be unknown: one block of it is measured in any case, since a session without a block is useless. Where a
@@ -35,17 +41,19 @@ impl Run<'_> {
     /// block begins that would end beyond a limit set by the user, or beyond that of a program's runs. The last block of the
     /// minimum of a program may do so.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
-        let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
+        let fewest = self.look == 1 && rounds_done < self.fewest_blocks();
         let spent_ns = self.clock.spent_ns() as f64;
-        let left = self.plan.design.blocks_min.saturating_sub(rounds_done) as f64;
+        let left = self.fewest_blocks().saturating_sub(rounds_done) as f64;
         let is_hopeless = self.plan.has_long_runs()
             && spent_ns + left * self.forecast_ns(next) > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-        if fewest && (self.clock.resumed || rounds_done == 0 && self.plan.task.is_some() && !is_hopeless) {
+        let is_planned = self.look == 1 && rounds_done < self.plan.design.blocks_min;
+        let is_first = rounds_done == 0 && self.plan.task.is_some() && !is_hopeless;
+        if is_planned && (self.clock.resumed || is_first) {
             return false;
         }
         let patience = if fewest && !is_hopeless { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
         // Blocks of a program are long compared with the overtime, but the last one without which there is no result is worth it.
-        let is_last = rounds_done + 1 == self.plan.design.blocks_min && !is_hopeless;
+        let is_last = rounds_done + 1 == self.fewest_blocks() && !is_hopeless;
         let is_strict = self.look > 1 || (self.plan.task.is_some() && !is_last);
         let next_ns = if is_strict { self.forecast_ns(next) } else { 0.0 };
         self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)

@@ -189,6 +189,9 @@ const CALLS_FEW: u64 = 10;
 /// A p99 of one trial takes this number of values.
 const P99_VALUES: u64 = 100;
 
+/// The number of calls, as a multiple of it, that a trial is planned for.
+const SPARE_OF_P99: f64 = 1.2;
+
 /// A trial becomes no longer than this, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
@@ -238,7 +241,7 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let waits_ns = 2 * (conditions.think_time().unwrap_or(0) + trips * link_delay_ns) + pauses_ns / 8 * 9;
     // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
-    let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
+    let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64);
     let outstanding = flows * conditions.depth().unwrap_or(1).max(1) as f64;
     let waiting = if waits_ns > 0 { outstanding * 1e9 / waits_ns as f64 } else { f64::INFINITY };
     let carried = if bytes > 0 { bits / 8.0 / bytes as f64 } else { f64::INFINITY };
@@ -283,8 +286,9 @@ pub fn lengths_ns(
 ) -> (u64, u64) {
     let explicit = conditions.duration().is_some();
     let calls = calls_enough(conditions, asked).filter(|_| !explicit).unwrap_or(0);
-    // A float beyond 64 bits becomes the largest of them.
-    let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
+    // A float beyond 64 bits becomes the largest of them. At a fixed rate a trial has hardly more calls than its share.
+    let spare = if conditions.cost(asked) == Cost::P99 { SPARE_OF_P99 } else { 1.0 };
+    let needed_ns = (spare * calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
     let bursts_ns = pause_ns(conditions).filter(|_| !explicit).map_or(0, |ns| ns.saturating_mul(BURSTS));
     let pauses_ns = conditions.think_time().filter(|_| calls > 0).map_or(0, |ns| ns.saturating_mul(PAUSES));
     let most_ns = longest_ns(conditions, asked);
@@ -465,8 +469,8 @@ mod trial_length_tests {
         let lengths =
             |levels: &[(&'static str, Level)], asked| lengths_ns(&conditions(levels), asked, (5, 20_000_000), 50.0);
         assert_eq!(lengths(&[flows(1)], None), (40_000_000, 200_000_000));
-        assert_eq!(lengths(&[flows(1)], Some(Cost::P99)), (400_000_000, 2_000_000_000));
-        assert_eq!(lengths(&[flows(20)], Some(Cost::P99)), (800_000_000, 4_000_000_000));
+        assert_eq!(lengths(&[flows(1)], Some(Cost::P99)), (480_000_000, 2_400_000_000));
+        assert_eq!(lengths(&[flows(20)], Some(Cost::P99)), (960_000_000, 4_800_000_000));
         let parts = [("response", 2_000), ("response_chunk", 100), ("response_gap", 15_000_000)];
         let parts = parts.map(|(name, number)| (name, Level::Number(number)));
         assert_eq!(assumed(&conditions(&parts)).round(), 3.0);
@@ -493,7 +497,7 @@ mod trial_length_tests {
         check(&[], 30_000.0);
         check(&[number("flows", 20), connecting.clone()], 5_000.0);
         check(&[number("flows", 20), connecting, number("competing_flows", 20)], 2_500.0);
-        check(&[number("flows", 20), number("call_rate", 100)], 50.0);
+        check(&[number("flows", 20), number("call_rate", 100)], 100.0);
         check(&[number("flows", 2), number("think_time", 10_000_000)], 100.0);
         // Over a link a call takes round trips, and its bytes their time.
         let link = |delay_ms: u64, rate: &str| {

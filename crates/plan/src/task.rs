@@ -186,7 +186,7 @@ impl Plan {
         let fewest = format!("a run{with} takes about {run}, so the minimum of {blocks} blocks needs about {needed}");
         match self.keeps_budget() {
             true => format!(
-                "{fewest}: the blocks that fit the budget of {} may give no significant result; for one give --time \
+                "{fewest}: the blocks that fit the budget of {} show large effects only; for others give --time \
                  {seconds}s, fewer {options}, or less to do in a run",
                 Nanos(self.budget_ns)
             ),
@@ -304,12 +304,12 @@ mod tests {
             assert_eq!(plan.budget_for_runs(10 * SECOND, confirmed_ns, 0), Some(276 * SECOND));
             assert_eq!(plan.budget_for_runs(10 * SECOND, confirmed_ns, 7 * SECOND), Some(283 * SECOND));
         }
-        assert!(!plan.too_short_for(10 * SECOND, 300 * SECOND).contains("may give no significant result"));
+        assert!(!plan.too_short_for(10 * SECOND, 300 * SECOND).contains("show large effects only"));
         let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
             plan.too_short_for(10 * SECOND, 300 * SECOND)
         });
-        assert!(stated.is_ok_and(|note| note.contains("may give no significant result; for one give --time 300s")));
+        assert!(stated.is_ok_and(|note| note.contains("show large effects only; for others give --time 300s")));
         // A single value has no comparison, however many blocks there are.
         let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
         assert_eq!(one.budget_for_runs(10 * SECOND, 10 * SECOND, 0), None);

@@ -84,7 +84,7 @@ pub fn objective() -> Arg {
         valued("objective", "WHAT", "Compare options by time, cpu, p99, gap-p99 or urgent [default: time]")
             .value_parser(["time", "cpu", "p99", "gap-p99", "urgent"]),
         "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); gap-p99: pauses between the parts of a \
-         reply, the default with --response-gap",
+         reply, the default with --response-gap; urgent: mean delay of urgent messages, the default with --urgent",
     )
 }
 

@@ -207,7 +207,7 @@ fn long_runs_fill_the_budget() {
     let words =
         ["tune", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
-    ran.complains(&["the minimum of 6 blocks", "may give no significant result; for one give --time"]);
+    ran.complains(&["the minimum of 6 blocks", "show large effects only; for others give --time"]);
     // One value decides nothing, however long it is measured: the next step asks for no more time.
     let words = ["tune", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);

@@ -14,7 +14,7 @@ const TOP: &[&str] = &["schema_version", "session", "plan", "environment", "cell
 const CELL: &[&str] =
     &["id", "group", "stage", "factors", "outcome", "reason", "trials", "estimate", "more", "counters", "cpu", "limit"];
 const ESTIMATE: &[&str] = &["metric", "unit", "median", "lower", "upper"];
-const GROUP: &[&str] = &["id", "factors", "twin_reach", "best_set", "undecided", "recommendation", "cost_model"];
+const GROUP: &[&str] = &["id", "factors", "twin_reach", "best_set", "recommendation", "cost_model"];
 const RECOMMENDATION: &[&str] = &["cell", "proven", "margin", "bound"];
 const LINEAR: &[&str] = &["per_call_ns", "per_byte_ns"];
 
@@ -108,7 +108,7 @@ fn check_group(group: &Value, cells: &BTreeSet<&str>) {
     check_keys(&group["recommendation"], RECOMMENDATION);
     check_keys(&group["cost_model"]["linear"], LINEAR);
     let recommended = [&group["recommendation"]["cell"]].into_iter().filter(|cell| !cell.is_null());
-    for id in list(&group["best_set"]).iter().chain(list(&group["undecided"])).chain(recommended) {
+    for id in list(&group["best_set"]).iter().chain(recommended) {
         assert!(cells.contains(id.as_str().unwrap_or_default()), "{id} is no cell");
     }
     assert!(group["recommendation"]["proven"].is_boolean());

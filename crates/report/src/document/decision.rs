@@ -172,11 +172,14 @@ pub fn why(results: &Results, test: &Test, may_be: &str) -> String {
     reason(results, test, &named, may_be) + &delay + &lost(results, &named)
 }
 
-/// `; 73 % of the datagrams lost`: the most of the options that are named, where it is much.
+/// `; 104K: 73 % of the datagrams lost`: the most of the options that are named, where it is much.
 fn lost(results: &Results, named: &[&OptionResult]) -> String {
-    let shares = named.iter().filter_map(|option| results.cell(&option.id)?.harm.lost_share);
-    let most = shares.reduce(f64::max).filter(|share| *share >= LOST_MUCH);
-    most.map_or_else(String::new, |share| format!("; {} of the datagrams lost", percent(share)))
+    let share = |option: &&OptionResult| Some((results.cell(&option.id)?.harm.lost_share?, option.label.clone()));
+    let most = named.iter().filter_map(share).max_by(|a, b| a.0.total_cmp(&b.0));
+    most.filter(|(share, _)| *share >= LOST_MUCH).map_or_else(String::new, |(share, label)| {
+        let owner = if named.len() > 1 { format!("{label}: ") } else { String::new() };
+        format!("; {owner}{} of the datagrams lost", percent(share))
+    })
 }
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.

@@ -214,7 +214,7 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String
         NoiseCause::Control => {
             let most = at_most(amount);
             let most = most.strip_prefix('>').map_or_else(|| format!("up to {most}"), |least| format!("over {least}"));
-            format!("the same option, measured twice, is {most} apart: a smaller lead decides nothing")
+            format!("the same option, measured twice, is {most} apart")
         }
         NoiseCause::DependentBlocks => "the speed of the machine changed slowly during the session".into(),
         NoiseCause::MeansDisagree => "slower than the best by the average of its trials, not by their median".into(),

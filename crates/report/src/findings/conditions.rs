@@ -120,9 +120,9 @@ fn control(view: &View, group: &GroupView, test: &Test) -> Option<Finding> {
     let twin = group.twin.as_ref()?;
     let verdict = view.versus.as_ref().map(|versus| versus.difference.verdict);
     let is_open = verdict.is_none_or(|verdict| verdict == Verdict::Open);
-    if twin.alarm {
-        let fact = Fact::ControlDiffers { widened: group.twin_reach.unwrap_or(0.0) };
-        return Some(warning(fact).of_option(&twin.cell));
+    let widened = group.twin_reach.filter(|reach| twin.alarm && *reach > view.plan.margin);
+    if let Some(widened) = widened {
+        return Some(warning(Fact::ControlDiffers { widened }).of_option(&twin.cell));
     }
     // The interval of two decides by itself: a wide control is a reason only where it does not.
     let own = test.safest().map(|option| &option.id);

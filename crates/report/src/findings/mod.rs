@@ -275,16 +275,17 @@ impl Finding {
     /// How much it matters among findings of one severity. Findings of one rank are one caution: their sizes compare.
     pub fn rank(&self) -> usize {
         match &self.fact {
-            Fact::ControlDiffers { .. } => 0,
+            // What makes advice wrong comes before what makes it imprecise.
+            Fact::BeyondLoopback { .. } => 0,
+            Fact::Harm { harm: HarmKind::DelayedAcks, .. } => 1,
+            Fact::ControlDiffers { .. } => 2,
             // Causes come before their effects: a user can end another program.
-            Fact::ProcessesLeft { .. } => 1,
-            Fact::Noise { cause: NoiseCause::OtherPrograms, .. } => 2,
-            Fact::Noise { cause: NoiseCause::Throttled, .. } => 3,
-            Fact::Noise { cause: NoiseCause::Steal, .. } => 4,
-            Fact::BeyondLoopback { .. } => 5,
-            Fact::LongTrials { .. } => 6,
-            Fact::SeveralSpeeds { .. } => 7,
-            Fact::Harm { harm: HarmKind::DelayedAcks, .. } => 8,
+            Fact::ProcessesLeft { .. } => 3,
+            Fact::Noise { cause: NoiseCause::OtherPrograms, .. } => 4,
+            Fact::Noise { cause: NoiseCause::Throttled, .. } => 5,
+            Fact::Noise { cause: NoiseCause::Steal, .. } => 6,
+            Fact::LongTrials { .. } => 7,
+            Fact::SeveralSpeeds { .. } => 8,
             Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 9,
             Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 10,
             Fact::NoEffect { .. } => 11,

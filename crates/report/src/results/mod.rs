@@ -343,8 +343,9 @@ fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<
     let with = |status: OptionStatus| options.iter().filter(move |option| option.status == status);
     let ids = |found: Vec<&OptionResult>| found.into_iter().map(|option| option.id.clone()).collect::<Vec<_>>();
     if let Some(at) = used {
-        let good = [&options[at]].into_iter().chain(with(OptionStatus::AsGood)).collect();
-        return Claim::Use { at_most: upper(&options[at]), options: ids(good) };
+        let good: Vec<&OptionResult> = [&options[at]].into_iter().chain(with(OptionStatus::AsGood)).collect();
+        let at_most = good.iter().map(|option| upper(option)).fold(0.0, f64::max);
+        return Claim::Use { at_most, options: ids(good) };
     }
     let state = |option: &OptionResult| match option.status {
         OptionStatus::Avoid => Some((OptionState::Avoid, upper(option))),
