@@ -11,7 +11,7 @@ use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
-use bytegauge_sys::interface::NetworkTables;
+use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process::is_program;
 use clap::ArgMatches;
 

@@ -15,7 +15,7 @@ use bytegauge_model::{
 };
 use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, Plan, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::interface::network_option;
+use bytegauge_sys::network::network_option;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
 use bytegauge_traffic::Setup;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytegauge_model::{EmulatedLink, LinkUse, Side};
 use bytegauge_sys::children::lead_session;
-use bytegauge_sys::interface::{self, HeldNetwork};
+use bytegauge_sys::network::{self, HeldNetwork};
 use bytegauge_sys::process::die_with_parent;
 use bytegauge_traffic::{EndError, ProgramNetworks, TrialNetwork};
 
@@ -145,7 +145,7 @@ impl TrialNetwork for Emulator {
             Side::Source => &self.near,
             Side::Sink => &self.far,
         };
-        interface::run_in(command, network);
+        network::run_in(command, network);
     }
 
     fn address(&self, side: Side) -> IpAddr {

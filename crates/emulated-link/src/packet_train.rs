@@ -5,7 +5,7 @@
 use std::io;
 use std::ops::Range;
 
-use bytegauge_sys::interface::{Offload, PREFIX};
+use bytegauge_sys::network::{Offload, PREFIX};
 
 use crate::direction::Train;
 

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use bytegauge_model::{EmulatedLink, LINK_MTU, LinkUse, WayUse};
 use bytegauge_sys::clock::{monotonic_ns, wake_precisely};
 use bytegauge_sys::cpu_time::process_usage;
-use bytegauge_sys::interface::{self, PointToPoint, TAKEN_MAX, Tun, readable};
+use bytegauge_sys::network::{self, PointToPoint, TAKEN_MAX, Tun, readable};
 use bytegauge_sys::process;
 use serde::{Deserialize, Serialize};
 
@@ -128,19 +128,19 @@ fn networks() -> Result<(Network, Network), String> {
     };
     // Now, while the process may have privileges.
     let _ = process::run_with_priority();
-    let options = interface::tcp_options();
-    interface::leave_for_own_network().map_err(refused)?;
+    let options = network::tcp_options();
+    network::leave_for_own_network().map_err(refused)?;
     let near = network("near0", NEAR, FAR, &options)?;
-    interface::leave_for_another_network().map_err(refused)?;
+    network::leave_for_another_network().map_err(refused)?;
     Ok((near, network("far0", FAR, NEAR, &options)?))
 }
 
 /// Enters a network, changes its settings, and reads each of them back.
 fn change(network: &File, settings: &[(String, String)]) -> Result<(), String> {
-    interface::enter_network(network).map_err(|error| format!("a network cannot be entered ({error})"))?;
+    network::enter_network(network).map_err(|error| format!("a network cannot be entered ({error})"))?;
     for (name, value) in settings {
         let shown = name.replace('/', ".");
-        let changed = interface::set_network_option(name, value).and_then(|()| interface::network_option(name));
+        let changed = network::set_network_option(name, value).and_then(|()| network::network_option(name));
         match changed {
             Ok(in_force) if in_force == *value => {}
             Ok(in_force) => return Err(format!("{shown}: the kernel takes `{in_force}` in place of `{value}`")),
@@ -170,13 +170,13 @@ fn network(
     let device = Tun::make(&setup).map_err(|error| failed("a TUN device (/dev/net/tun)", error))?;
     // Some may be read, or set for the whole machine, alone.
     for (option, value) in options {
-        let _ = interface::set_network_option(option, value);
+        let _ = network::set_network_option(option, value);
     }
     for (setting, value) in SETTINGS {
-        interface::set_network_option(setting, value)
+        network::set_network_option(setting, value)
             .map_err(|error| failed(&format!("/proc/sys/{setting} to be writable"), error))?;
     }
-    let network = interface::own_network().map_err(|error| failed("/proc", error))?;
+    let network = network::own_network().map_err(|error| failed("/proc", error))?;
     Ok(Network { device, network })
 }
 

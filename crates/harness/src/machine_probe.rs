@@ -12,7 +12,7 @@ use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::process::{self, system_call};
 use bytegauge_sys::topology::Topology;
-use bytegauge_sys::{affinity, interface, option};
+use bytegauge_sys::{affinity, network, option};
 use bytegauge_traffic::transport::{self, device};
 use bytegauge_traffic::{engine, relay, ring, tls};
 
@@ -23,7 +23,7 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
         open_files_max: process::raise_open_files().ok().map(|limit| limit.soft),
-        loopback_mtu: interface::mtu(interface::LOOPBACK).ok(),
+        loopback_mtu: network::mtu(network::LOOPBACK).ok(),
         memory_available: memory_available(),
         ..Catalog::default()
     };

@@ -7,7 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use bytegauge_sys::interface::NetworkTables;
+use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::option::{self, KernelOption, Value};
 use bytegauge_sys::{listening, process_descriptor};
 use serde::Serialize;

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use thiserror::Error;
 
 use crate::errno;
-use crate::interface::NetworkTables;
+use crate::network::NetworkTables;
 use crate::snmp::{one_line, two_lines};
 
 /// Why a counter cannot be read.

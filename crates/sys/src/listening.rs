@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::interface::NetworkTables;
+use crate::network::NetworkTables;
 
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";

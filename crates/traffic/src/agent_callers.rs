@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use bytegauge_sys::interface::NetworkTables;
+use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 

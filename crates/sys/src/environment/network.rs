@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use serde::{Deserialize, Serialize};
 
 use super::RootFolder;
-use crate::{errno, interface};
+use crate::{errno, network};
 
 /// Facts about the network stack. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ fn described(driver: &[u8; DRIVER_LEN]) -> String {
 
 /// ioctl(2) with `SIOCETHTOOL`: the kernel answers in place, no more than the command's own structure.
 fn ask(name: &str, value: &mut [u8]) -> Option<()> {
-    let mut request = interface::named(name).ok()?;
+    let mut request = network::named(name).ok()?;
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     // SAFETY: the request has a name that ends with a NUL, and a pointer to the structure of its command, which the kernel reads
@@ -208,7 +208,7 @@ mod card_tests {
     #[test]
     fn loopback_has_offloads_and_unknown_names_none() {
         let mut value = [0x1e, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(ask(interface::LOOPBACK, &mut value), Some(()));
+        assert_eq!(ask(network::LOOPBACK, &mut value), Some(()));
         assert_eq!(ask("no-such-device", &mut value), None);
     }
 }

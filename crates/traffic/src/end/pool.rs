@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytegauge_model::task::LOOPBACK;
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Side};
-use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
+use bytegauge_sys::network::{HeldNetwork, NetworkTables};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ use bytegauge_model::{
 };
 use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
 use bytegauge_sys::descendants::{self, TreeUse};
-use bytegauge_sys::interface::NetworkTables;
+use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::supervisor::{ControlGroup, Supervisor};
 use bytegauge_sys::{children, listening};
 

@@ -23,7 +23,7 @@ use bytegauge_model::{
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::cpu_time::Usage;
-use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
+use bytegauge_sys::network::{HeldNetwork, NetworkTables};
 use bytegauge_sys::supervisor::{Supervisor, Swept};
 use bytegauge_sys::{children, descendants, listening};
 

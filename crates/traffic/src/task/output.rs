@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::PrintedNumber;
 use bytegauge_model::task::by_shell;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::interface::HeldNetwork;
+use bytegauge_sys::network::HeldNetwork;
 use regex_lite::Regex;
 
 use crate::EndError;

@@ -14,8 +14,8 @@ use bytegauge_sys::children::{self, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::cpu_time::Usage;
-use bytegauge_sys::interface::{self, HeldNetwork, NetworkTables};
 use bytegauge_sys::io::set_nonblocking;
+use bytegauge_sys::network::{self, HeldNetwork, NetworkTables};
 
 use super::filtered_sockets::FilteredSockets;
 use super::output::{ProgramOutput, last_line, last_lines};
@@ -91,7 +91,7 @@ impl Program {
         command.args(rest).stdin(Stdio::null()).stdout(prints).stderr(Stdio::piped());
         children::in_own_session(&mut command, cpus);
         if let Some(network) = network {
-            interface::run_in(&mut command, &Arc::new(network));
+            network::run_in(&mut command, &Arc::new(network));
         }
         let pending = filter.map(|filter| filter.prepare(&mut command)).transpose();
         let pending = pending.map_err(EndError::io("preparing the filter of a program"))?;

@@ -18,7 +18,7 @@ use bytegauge_model::{
 };
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
-use bytegauge_sys::interface::NetworkTables;
+use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, descendants, listening};
 use socket2::{Domain, SockAddr, Socket, Type};

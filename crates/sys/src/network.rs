@@ -1,6 +1,6 @@
-//! Network interfaces of the caller's network namespace.
+//! Networks of this host: interfaces of the caller's network namespace, namespaces of its own and their settings, and TUN devices.
 //!
-//! Uses ioctl instead of sysfs, whose files show the namespace of the process that mounted it.
+//! Interfaces are asked by ioctl instead of sysfs, whose files show the namespace of the process that mounted it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
