@@ -16,7 +16,7 @@ use crate::call::client_counts::{class_of, class_of_connect};
 use crate::call::message_bytes::{HEAD, Overwritten, Terms, parts_to_copy};
 use crate::call::recorder::Recorder;
 use crate::call::schedule::{Arrival, FlowLog, PendingCalls};
-use crate::engine::{Room, Stop};
+use crate::engine::{Stop, UnsentMessage};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::meter::Meter;
 use crate::path::{SHOWN, Shown};
@@ -440,7 +440,7 @@ pub(crate) fn carry(
     let never = AtomicBool::new(false);
     let mut now_ns = monotonic_ns();
     let mut head = [0; HEAD];
-    let mut room = Room::default();
+    let mut unsent = UnsentMessage::default();
     let (mut taken, mut given) = (0, 0);
     loop {
         for _ in 0..meter.lap_calls() {
@@ -461,7 +461,7 @@ pub(crate) fn carry(
                     flow.received(black_box(&mut buffer[..n]), now_ns);
                 }
                 Want::Send | Want::Both => {
-                    let bytes = black_box(room.next(flow));
+                    let bytes = black_box(unsent.next(flow));
                     let n = bytes.len();
                     if taken < HEAD {
                         let part = n.min(HEAD - taken);
@@ -471,7 +471,7 @@ pub(crate) fn carry(
                     given = 0;
                     share.count(n, n);
                     now_ns = monotonic_ns();
-                    room.sent(n);
+                    unsent.sent(n);
                     flow.sent(n, now_ns);
                 }
                 Want::Connect => {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
-use crate::engine::memory::{Footprint, KeptBytes, Room};
 use crate::engine::system_calls::MessagePart;
+use crate::engine::unsent::{Footprint, KeptBytes, UnsentMessage};
 use crate::engine::{errno, nothing_to_send};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 
@@ -52,7 +52,7 @@ pub(super) fn time_for<F: Flow>() -> u64 {
 pub(super) struct FlowState<F> {
     pub(super) flow: F,
     kept: KeptBytes,
-    room: Room,
+    unsent: UnsentMessage,
     /// The peer sends no more, and the flow knows.
     eof: bool,
     /// The party has opened a connection for this flow.
@@ -72,8 +72,8 @@ pub(super) struct Outgoing<'a> {
 
 impl<F: Flow> FlowState<F> {
     pub(super) fn new(flow: F, footprint: &Arc<Footprint>) -> FlowState<F> {
-        let (kept, room) = (KeptBytes::within(footprint), Room::within(footprint));
-        FlowState { flow, kept, room, eof: false, has_connected: false, now_ns: 0 }
+        let (kept, unsent) = (KeptBytes::within(footprint), UnsentMessage::within(footprint));
+        FlowState { flow, kept, unsent, eof: false, has_connected: false, now_ns: 0 }
     }
 
     /// Bytes that had to be moved to make room.
@@ -97,8 +97,8 @@ impl<F: Flow> FlowState<F> {
     #[inline]
     pub(super) fn outgoing(&mut self) -> Result<Outgoing<'_>, EndError> {
         let back = self.flow.returns();
-        let returns = !back.is_empty() && !self.room.holds();
-        let (bytes, part) = if returns { (self.kept.part(&back), None) } else { self.room.next_part(&mut self.flow) };
+        let returns = !back.is_empty() && !self.unsent.holds();
+        let (bytes, part) = if returns { (self.kept.part(&back), None) } else { self.unsent.next_part(&mut self.flow) };
         if bytes.is_empty() {
             return Err(nothing_to_send());
         }
@@ -110,7 +110,7 @@ impl<F: Flow> FlowState<F> {
     pub(super) fn sent(&mut self, n: usize, dropped: Option<usize>) {
         match dropped {
             Some(dropped) => self.kept.drop_first(dropped + n),
-            None => self.room.sent(n),
+            None => self.unsent.sent(n),
         }
         self.flow.sent(n, self.now_ns);
     }
@@ -126,7 +126,7 @@ impl<F: Flow> FlowState<F> {
         if self.flow.echoes() {
             return Err(EndError::Impossible("a flow that echoes wants to send and receive at once".into()));
         }
-        Ok((self.room.next(&mut self.flow), self.kept.room(most)))
+        Ok((self.unsent.next(&mut self.flow), self.kept.room(most)))
     }
 
     /// `n` bytes were received in the buffer; 0 at the end of the stream. `false`: the flow leaves.
@@ -158,7 +158,7 @@ impl<F: Flow> FlowState<F> {
     pub(super) fn forget(&mut self) {
         self.eof = false;
         self.kept.forget();
-        self.room.forget();
+        self.unsent.forget();
     }
 }
 

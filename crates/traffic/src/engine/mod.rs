@@ -6,17 +6,17 @@ mod blocking;
 mod epoll;
 mod event_loop;
 mod flow_state;
-mod memory;
 mod system_calls;
 pub(crate) mod timers;
 mod tokio;
+mod unsent;
 mod uring;
 
 pub use blocking::run;
 pub(crate) use blocking::{FlowIo, run_on};
-pub(crate) use memory::Room;
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
+pub(crate) use unsent::UnsentMessage;
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

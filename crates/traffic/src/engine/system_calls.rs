@@ -12,7 +12,7 @@ use bytegauge_sys::zero_copy::{self, ReturnedSends};
 use bytegauge_sys::{io as sys_io, option, socket};
 
 use crate::EndError;
-use crate::engine::memory::Room;
+use crate::engine::unsent::UnsentMessage;
 use crate::flow::Flow;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
@@ -126,7 +126,7 @@ pub(crate) fn reset_when_closed(fd: BorrowedFd<'_>) {
 /// A memory, and the sends from it.
 #[derive(Default)]
 struct Memory {
-    room: Room,
+    unsent: UnsentMessage,
     /// The numbers of the sends since a message was last begun there.
     first: u64,
     count: u64,
@@ -198,17 +198,17 @@ impl ZeroCopySends {
     /// # Errors
     /// The kernel's.
     pub(super) fn send<F: Flow>(&mut self, fd: BorrowedFd<'_>, flow: &mut F) -> io::Result<ZeroCopySend> {
-        if !self.memories[self.at].room.holds() && !self.switch(fd)? {
+        if !self.memories[self.at].unsent.holds() && !self.switch(fd)? {
             return Ok(ZeroCopySend::Held);
         }
         loop {
             let memory = &mut self.memories[self.at];
-            let bytes = memory.room.next(flow);
+            let bytes = memory.unsent.next(flow);
             let asked = bytes.len();
             match zero_copy::send(fd, bytes) {
                 Ok(moved) => {
                     (memory.count, memory.held, self.sends) = (memory.count + 1, memory.held + 1, self.sends + 1);
-                    memory.room.sent(moved);
+                    memory.unsent.sent(moved);
                     return Ok(ZeroCopySend::Sent { moved, asked });
                 }
                 Err(error) if zero_copy::is_full(&error) => {
@@ -247,14 +247,14 @@ impl ZeroCopySends {
 
     /// Bytes of its memories.
     pub(super) fn len(&self) -> usize {
-        self.memories.iter().map(|memory| memory.room.len()).sum()
+        self.memories.iter().map(|memory| memory.unsent.len()).sum()
     }
 }
 
 impl Drop for ZeroCopySends {
     fn drop(&mut self) {
         // The next owner of this memory must not change what the kernel still sends.
-        self.memories.iter_mut().filter(|memory| memory.held > 0).for_each(|memory| memory.room.abandon());
+        self.memories.iter_mut().filter(|memory| memory.held > 0).for_each(|memory| memory.unsent.abandon());
     }
 }
 

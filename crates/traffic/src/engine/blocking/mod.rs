@@ -22,8 +22,8 @@ use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
 use crate::EndError;
-use crate::engine::memory::Room;
 use crate::engine::system_calls::{ZeroCopySend, ZeroCopySends};
+use crate::engine::unsent::UnsentMessage;
 use crate::engine::{FlowMode, FlowStation, Stop, WAIT_MAX_NS, unconnected};
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
@@ -199,7 +199,7 @@ pub(super) struct PlainIo<R, W, C> {
     read: R,
     write: W,
     count: C,
-    room: Room,
+    unsent: UnsentMessage,
 }
 
 impl<R, W, C> PlainIo<R, W, C>
@@ -210,7 +210,7 @@ where
 {
     /// Two calls: system calls, or nothing in the null engine.
     pub(super) fn new(read: R, write: W, count: C) -> PlainIo<R, W, C> {
-        PlainIo { read, write, count, room: Room::default() }
+        PlainIo { read, write, count, unsent: UnsentMessage::default() }
     }
 }
 
@@ -233,11 +233,11 @@ where
 
     #[inline]
     fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
-        let bytes = self.room.next(flow);
+        let bytes = self.unsent.next(flow);
         let asked = bytes.len();
         let n = (self.write)(bytes)?;
         (self.count)(meter, n, asked);
-        self.room.sent(n);
+        self.unsent.sent(n);
         flow.sent(n, 0);
         Ok(None)
     }

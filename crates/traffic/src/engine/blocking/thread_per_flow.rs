@@ -20,7 +20,7 @@ use bytegauge_sys::{io as sys_io, pipe};
 
 use crate::engine::blocking::flow_thread::Worker;
 use crate::engine::flow_state::time_for;
-use crate::engine::memory::Footprint;
+use crate::engine::unsent::Footprint;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
 use crate::flow::{Opener, Party};
 use crate::meter::Meter;

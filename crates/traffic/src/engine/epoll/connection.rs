@@ -16,8 +16,8 @@ use crate::EndError;
 use crate::engine::epoll::EpollLoop;
 use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
 use crate::engine::flow_state::time_for;
-use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::system_calls::{Calls, MessagePart, ZeroCopySend, ZeroCopySends, ack_quickly};
+use crate::engine::unsent::{KeptBytes, UnsentMessage};
 use crate::engine::{errno, nothing_to_send, unconnected};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
 
@@ -36,7 +36,7 @@ pub(super) struct Registration {
     /// Its sends without copies.
     pub(super) in_place: Option<Box<ZeroCopySends>>,
     pub(super) calls: Calls,
-    pub(super) room: Room,
+    pub(super) unsent: UnsentMessage,
     /// Received bytes to be sent back, if they could not stay in the shared buffer.
     pub(super) kept: KeptBytes,
 }
@@ -51,7 +51,7 @@ impl Default for Registration {
             awaits_return: false,
             in_place: None,
             calls: Calls::OfSockets,
-            room: Room::default(),
+            unsent: UnsentMessage::default(),
             kept: KeptBytes::default(),
         }
     }
@@ -68,14 +68,14 @@ impl Registration {
 
 impl EngineLink for Registration {
     fn renew(&mut self) {
-        let (mut room, mut kept) = (std::mem::take(&mut self.room), std::mem::take(&mut self.kept));
-        room.forget();
+        let (mut unsent, mut kept) = (std::mem::take(&mut self.unsent), std::mem::take(&mut self.kept));
+        unsent.forget();
         kept.forget();
-        *self = Registration { room, kept, ..Registration::default() };
+        *self = Registration { unsent, kept, ..Registration::default() };
     }
 
     fn take_in(&mut self) {
-        self.room.renew_flow();
+        self.unsent.renew_flow();
     }
 }
 
@@ -163,12 +163,12 @@ impl<P: Party> EpollLoop<'_, P> {
             return self.send_in_place(index, now_ns);
         }
         let back = flow.returns();
-        let returns = !back.is_empty() && !slot.link.room.holds();
+        let returns = !back.is_empty() && !slot.link.unsent.holds();
         let is_fresh = self.port.fresh_of == token;
         let (bytes, part) = match (returns, is_fresh) {
             (true, true) => (&self.port.buffer[self.port.fresh.clone()][back.clone()], None),
             (true, false) => (slot.link.kept.part(&back), None),
-            (false, _) => slot.link.room.next_part(flow),
+            (false, _) => slot.link.unsent.next_part(flow),
         };
         let asked = bytes.len();
         if asked == 0 {
@@ -185,7 +185,7 @@ impl<P: Party> EpollLoop<'_, P> {
             match (returns, is_fresh) {
                 (true, true) => self.port.fresh.start += back.start + n,
                 (true, false) => slot.link.kept.drop_first(back.start + n),
-                (false, _) => slot.link.room.sent(n),
+                (false, _) => slot.link.unsent.sent(n),
             }
             *now_ns = time_for::<P::Flow>();
             flow.sent(n, *now_ns);

@@ -65,7 +65,7 @@ pub(super) fn drive<P: Party>(
     driver.report.epoll_busy_poll_ns = busy_poll_ns;
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
-    let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
+    let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.unsent.len()).sum();
     driver.report.buffer_bytes += (driver.port.buffer.len() + apart) as u64;
     stopped.map(|stop| (stop, driver.report))
 }

@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::engine::flow_state::{FlowState, Outgoing};
-use crate::engine::memory::Footprint;
 use crate::engine::tokio::{Stream, instant};
+use crate::engine::unsent::Footprint;
 use crate::engine::{system_calls, unconnected};
 use crate::flow::{Doing, Flow, Opener, Want};
 use crate::tally::CallCounter;

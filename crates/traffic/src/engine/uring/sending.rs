@@ -14,7 +14,7 @@ use bytegauge_sys::uring::{BufferId, Errno};
 
 use crate::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
-use crate::engine::memory::first_chunk;
+use crate::engine::unsent::first_chunk;
 use crate::engine::uring::connection::Loop;
 use crate::engine::uring::receiving::Back;
 use crate::engine::{nothing_to_send, unconnected};

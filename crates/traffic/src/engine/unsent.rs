@@ -1,5 +1,5 @@
-//! The memory of one connection in engines without a ring: bytes are sent from where their flow composed them or from where
-//! they were received.
+//! The memory of one connection in engines without a ring, and where the rest of a partial write is kept: in the buffer in which
+//! its flow composed the message ([`UnsentMessage`]), or where bytes that go back were received ([`KeptBytes`]).
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -76,8 +76,9 @@ impl Drop for FootprintShare {
     }
 }
 
-/// The buffer in which a flow composes its messages. Allocated for the first one.
-pub(crate) struct Room {
+/// The buffer in which a flow composes its messages, and the part of the current one that is not sent yet. Allocated for the
+/// first one.
+pub(crate) struct UnsentMessage {
     bytes: AlignedBuffer,
     part: FootprintShare,
     is_new: bool,
@@ -85,16 +86,16 @@ pub(crate) struct Room {
     message: Range<usize>,
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { bytes: AlignedBuffer::new(0), part: FootprintShare::default(), is_new: true, message: 0..0 }
+impl Default for UnsentMessage {
+    fn default() -> UnsentMessage {
+        UnsentMessage { bytes: AlignedBuffer::new(0), part: FootprintShare::default(), is_new: true, message: 0..0 }
     }
 }
 
-impl Room {
-    /// A room that counts in a footprint.
-    pub(super) fn within(footprint: &Arc<Footprint>) -> Room {
-        Room { part: FootprintShare::of(footprint), ..Room::default() }
+impl UnsentMessage {
+    /// One whose buffer counts in a footprint.
+    pub(super) fn within(footprint: &Arc<Footprint>) -> UnsentMessage {
+        UnsentMessage { part: FootprintShare::of(footprint), ..UnsentMessage::default() }
     }
 
     /// Bytes of memory.
