@@ -25,7 +25,7 @@ const LOOPS: &[(&str, &str)] = &[
     ("engine::blocking::flow_thread::Worker", "run"),
     // epoll, io_uring and clients of datagrams.
     ("engine::event_loop::Driver", "run"),
-    ("relay::threads::", "pass_on"),
+    ("relay::thread_per_direction::", "copy_loop"),
 ];
 
 /// Parts of the names of functions that loops call, but not for every message, and when they are called. A function that is
@@ -244,7 +244,7 @@ mod tests {
     fn breaches(instructions: &[&str]) -> Vec<String> {
         let lines: String = instructions.iter().map(|text| format!("    10a4:\t{text}\n")).collect();
         let text = format!(
-            "0000000000001000 <bytegauge_traffic::relay::threads::pass_on>:\n{lines}\n\
+            "0000000000001000 <bytegauge_traffic::relay::thread_per_direction::copy_loop>:\n{lines}\n\
              0000000000002000 <bytegauge_traffic::locks>:\n    2000:\tlock incq (%rax)\n"
         );
         let relocations =

@@ -20,7 +20,7 @@ use crate::EndError;
 use crate::engine::{self, Station};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
-use crate::relay::copy_method::{Carrying, CopyMethod, Cues, ReadWrite};
+use crate::relay::copy_methods::{Carrying, CopyMethod, Cues, ReadWrite};
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;

@@ -2,23 +2,24 @@
 //!
 //! For an accepted connection the relay opens one to the other side; from then on there are two directions, each with its own
 //! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied; it
-//! has a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
-//! (`threads`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll` (`flow`), as
-//! `uring` and its other modes are on the engine of that name.
+//! has a line in [`carry`]. Most implement `CopyMethod` (`copy_methods`), so that they run in a thread for each direction (the loop
+//! of `thread_per_direction`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll`
+//! (`flow`), as `uring` and its other modes are on the engine of that name. The others copy a direction to its end
+//! (`direction_copies`).
 //!
 //! External programs are looked up in `programs`, and run by an end of their own.
 //!
 //! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes. The
 //! exception is `sockmap`.
 
-mod copy_method;
+mod copy_methods;
+mod direction_copies;
 mod flow;
 mod programs;
 mod socket;
 mod sockmap;
 mod state;
-mod thread_copies;
-mod threads;
+mod thread_per_direction;
 mod tokio;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
 use bytegauge_sys::affinity;
 
-pub use copy_method::Cues;
+pub use copy_methods::Cues;
 pub(crate) use programs::{charged, version, words};
 pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
 pub use socket::{Upstream, listen};
@@ -34,7 +35,7 @@ pub use state::RelayShared;
 
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
-use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
+use crate::relay::copy_methods::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
 use crate::setup::Setup;
 use crate::{EndError, engine};
 
@@ -44,7 +45,7 @@ pub fn memory(setup: &Setup) -> u64 {
     let pipe = setup.relay_pipe().unwrap_or(RELAY_BUFFER) as u64;
     let direction = (setup.relay_buffer().max(RELAY_BUFFER) as u64).saturating_add(pipe);
     let stacks = setup.relay_method().map_or(0, |method| method.holds(setup.relay_threads()).threads);
-    direction.saturating_mul(2).saturating_add(stacks * threads::STACK as u64)
+    direction.saturating_mul(2).saturating_add(stacks * thread_per_direction::STACK as u64)
 }
 
 /// Threads that relay by [`carry`], each the connections that it accepts: one, or one for each CPU that they may use.
@@ -73,19 +74,19 @@ pub fn carry(
 ) -> Result<EngineReport, EndError> {
     let carrying = Carrying { shared, setup, cues, meter };
     if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
-        return threads::carry(carrying, &move |way| thread_copies::faulty(way, plant));
+        return thread_per_direction::carry(carrying, &move |way| direction_copies::faulty(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
-        RelayMethod::ReadWrite => by_hand::<ReadWrite>(carrying),
-        RelayMethod::StdCopy => threads::carry(carrying, &thread_copies::std_copy),
-        RelayMethod::CopyBuffer => threads::carry(carrying, &thread_copies::copy_buffer),
-        RelayMethod::Bufio => threads::carry(carrying, &thread_copies::bufio),
-        RelayMethod::ReadvWritev => by_hand::<Vectored>(carrying),
-        RelayMethod::Pipe => threads::carry(carrying, &thread_copies::pipe),
-        RelayMethod::Splice => by_hand::<Splice<false>>(carrying),
-        RelayMethod::Sendfile => by_hand::<Splice<true>>(carrying),
-        RelayMethod::Hybrid => by_hand::<Hybrid>(carrying),
+        RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
+        RelayMethod::StdCopy => thread_per_direction::carry(carrying, &direction_copies::std_copy),
+        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &direction_copies::copy_buffer),
+        RelayMethod::Bufio => thread_per_direction::carry(carrying, &direction_copies::bufio),
+        RelayMethod::ReadvWritev => carry_by::<Vectored>(carrying),
+        RelayMethod::Pipe => thread_per_direction::carry(carrying, &direction_copies::pipe),
+        RelayMethod::Splice => carry_by::<Splice<false>>(carrying),
+        RelayMethod::Sendfile => carry_by::<Splice<true>>(carrying),
+        RelayMethod::Hybrid => carry_by::<Hybrid>(carrying),
         RelayMethod::Epoll => flow::carry_by::<ReadWrite>(carrying),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
@@ -108,13 +109,13 @@ pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
     flow::unproven(method, report)
 }
 
-fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
+fn carry_by<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     // Finds missing requirements before the first connection.
     if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
         carrying.shared.has_pipes_of(bytes);
     }
     match carrying.setup.relay_threads() {
-        RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
+        RelayThreads::Direction => thread_per_direction::carry(carrying, &thread_per_direction::copy_by::<H>),
         RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H>(carrying),
     }
 }

@@ -16,8 +16,8 @@ use bytegauge_sys::{errno, option};
 
 use crate::EndError;
 use crate::relay::RelayShared;
-use crate::relay::copy_method::{Carrying, ReadWrite};
-use crate::relay::threads::{self, ThreadWay};
+use crate::relay::copy_methods::{Carrying, ReadWrite};
+use crate::relay::thread_per_direction::{self, ThreadWay};
 
 /// Most bytes queued between the sockets.
 const QUEUED_MAX: u64 = 16 << 20;
@@ -65,7 +65,7 @@ fn reason(error: &io::Error) -> String {
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     let map = SockMap::new(MOST).map_err(|error| EndError::Missing(reason(&error)))?;
     let shared = carrying.shared;
-    threads::carry(carrying, &|way| match arm(way, &map) {
+    thread_per_direction::carry(carrying, &|way| match arm(way, &map) {
         Ok(()) => watch(way, shared),
         Err(error) if error.raw_os_error() == Some(errno::EOPNOTSUPP) => copy(way),
         Err(error) => Err(error),
@@ -82,7 +82,7 @@ fn arm(way: &ThreadWay<'_>, map: &SockMap) -> io::Result<()> {
 /// wakes for any reason, with `EAGAIN` if there are none (net/ipv4/tcp_bpf.c, `tcp_msg_wait_data`). No bytes are held then.
 fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     loop {
-        match threads::by_hand::<ReadWrite>(way) {
+        match thread_per_direction::copy_by::<ReadWrite>(way) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && way.passed.taken == way.passed.given => {}
             copied => return copied,
         }

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, reset_when_closed, runtime};
-use crate::relay::copy_method::Carrying;
+use crate::relay::copy_methods::Carrying;
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::tally::CallCounter;

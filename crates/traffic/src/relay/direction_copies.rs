@@ -12,7 +12,7 @@ use socket2::Socket;
 
 use crate::engine::is_unix;
 use crate::planted_fault::PlantedFault;
-use crate::relay::threads::ThreadWay;
+use crate::relay::thread_per_direction::ThreadWay;
 
 /// `std::io::copy`, as a program would write it.
 ///

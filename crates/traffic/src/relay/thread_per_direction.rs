@@ -21,7 +21,7 @@ use bytegauge_sys::{affinity, io as sys_io};
 
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, reset_when_closed};
 use crate::meter::Meter;
-use crate::relay::copy_method::{Carrying, CopyMethod};
+use crate::relay::copy_methods::{Carrying, CopyMethod};
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 use crate::tally::{Share, Tally};
@@ -214,16 +214,16 @@ impl ThreadShared<'_> {
 }
 
 /// Takes and gives by blocking system calls.
-pub(super) fn by_hand<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
+pub(super) fn copy_by<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
     let mut follower = way.setup.relay_follows().then(Follower::default);
-    pass_on(way, &mut method, &mut share, follower.as_mut())
+    copy_loop(way, &mut method, &mut share, follower.as_mut())
 }
 
 /// The loop (`cargo xtask hot-loops`).
 #[inline(never)]
-fn pass_on<H: CopyMethod>(
+fn copy_loop<H: CopyMethod>(
     way: &mut ThreadWay<'_>,
     method: &mut H,
     share: &mut Share,
