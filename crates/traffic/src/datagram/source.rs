@@ -80,7 +80,6 @@ pub(super) trait MessageSender {
                     break;
                 }
             }
-            sent.total = packer.sent();
             if !meter.lap(run.stop_requested) {
                 return Ok(Stop::Time);
             }
