@@ -229,20 +229,18 @@ impl Channel {
     /// # Errors
     /// [`ChannelError::Silent`] after `patience`, [`ChannelError::Dead`] if the end is gone.
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
-        match self.replies.recv_timeout(patience) {
-            Ok(Reply::Listening(Address::Ip(bound))) => Ok(match &self.line {
-                ChannelLine::Far { link, .. } => reached_at(link.agent(), bound),
-                _ => Reply::Listening(Address::Ip(bound)),
-            }),
+        let reply = match self.replies.recv_timeout(patience) {
+            Ok(reply) => reply,
+            Err(RecvTimeoutError::Timeout) => return Err(ChannelError::Silent(self.role)),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.dead()),
+        };
+        let ChannelLine::Far { link, .. } = &self.line else { return Ok(reply) };
+        Ok(match reply {
+            Reply::Listening(Address::Ip(bound)) => reached_at(link.agent(), bound),
             // A feature missing on the far host.
-            Ok(Reply::Skipped(reason)) => Ok(Reply::Skipped(match &self.line {
-                ChannelLine::Far { link, .. } => format!("at {}: {reason}", link.agent()),
-                _ => reason,
-            })),
-            Ok(reply) => Ok(reply),
-            Err(RecvTimeoutError::Timeout) => Err(ChannelError::Silent(self.role)),
-            Err(RecvTimeoutError::Disconnected) => Err(self.dead()),
-        }
+            Reply::Skipped(reason) => Reply::Skipped(format!("at {}: {reason}", link.agent())),
+            reply => reply,
+        })
     }
 
     /// The same. An end of another host that has not replied when it is due counts as gone if its agent does not answer
