@@ -31,7 +31,7 @@ use crate::end::runner::EndResult;
 use crate::message::{Body, Command, Peer, Reply};
 use crate::relay::{self, lacks_running};
 use crate::setup::Setup;
-use crate::task::program::{Program, ProgramEvent, attend};
+use crate::task::program::{Program, ProgramEvent, attend, first_to_end};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 use crate::{EndError, keeper};
 
@@ -127,20 +127,16 @@ fn await_listening(
         if listens {
             return Ok(());
         }
-        match attend(&mut [running], stop_requested, Instant::now() + pause)? {
-            ProgramEvent::Ended(..) => {
-                let (status, _) = running.leave()?;
-                return Err(left_early(running, "before it listened", status));
-            }
-            ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
-            ProgramEvent::Nothing if Instant::now() < until => {}
-            ProgramEvent::Nothing => {
-                return Err(EndError::Program(format!(
-                    "the relay did not listen on port {port} after {}{}: is that the {{listen}} of its command?",
-                    Nanos(patience_ns),
-                    running.last_words()
-                )));
-            }
+        if first_to_end(&mut [running], stop_requested, Instant::now() + pause)?.is_some() {
+            let (status, _) = running.leave()?;
+            return Err(left_early(running, "before it listened", status));
+        }
+        if Instant::now() >= until {
+            return Err(EndError::Program(format!(
+                "the relay did not listen on port {port} after {}{}: is that the {{listen}} of its command?",
+                Nanos(patience_ns),
+                running.last_words()
+            )));
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::setup::Setup;
 use filtered_sockets::FilteredSockets;
 pub use filtered_sockets::default_level;
 use output::{AskedNumber, number};
-use program::{NamespaceCounts, Program, ProgramEvent, StartedIn, Waited, attend};
+use program::{NamespaceCounts, Program, StartedIn, Waited, first_to_end};
 
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -272,19 +272,18 @@ impl ProgramRun<'_> {
         let mut programs = vec![program];
         programs.extend(server);
         loop {
-            match attend(&mut programs, self.stop_requested, until)? {
-                ProgramEvent::Nothing if Instant::now() < until => {}
-                ProgramEvent::Nothing => {
+            match first_to_end(&mut programs, self.stop_requested, until)? {
+                None => {
                     let limit = bytegauge_model::Nanos(self.timeout_ns);
                     return Err(EndError::Program(format!(
                         "{} took longer than {limit} and was ended: give it less to do, or more time (--timeout, --time)",
                         programs[0].what
                     )));
                 }
-                ProgramEvent::Ended(0, at_ns) => {
+                Some((0, at_ns)) => {
                     return programs[0].leave().map(|(status, used)| Waited { status, used, at_ns });
                 }
-                ProgramEvent::Ended(..) => {
+                Some(_) => {
                     let (status, _) = programs[1].leave()?;
                     if !status.success() {
                         let how = programs[1].how(status);
@@ -293,7 +292,6 @@ impl ProgramRun<'_> {
                     // A server of one client may leave before its client has ended.
                     programs.truncate(1);
                 }
-                ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
             }
         }
     }
@@ -325,19 +323,13 @@ impl ProgramRun<'_> {
                 }
                 return Ok(server);
             }
-            match attend(&mut [&mut server], self.stop_requested, Instant::now() + pause)? {
-                ProgramEvent::Ended(..) => {
-                    let (status, _) = server.leave()?;
-                    return Err(EndError::Program(format!(
-                        "the server ended before it was ready: it {}",
-                        server.how(status)
-                    )));
-                }
-                ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
-                ProgramEvent::Nothing if Instant::now() < until => {}
-                ProgramEvent::Nothing => {
-                    return Err(self.not_ready(&sign, &server));
-                }
+            if first_to_end(&mut [&mut server], self.stop_requested, Instant::now() + pause)?.is_some() {
+                let (status, _) = server.leave()?;
+                let how = server.how(status);
+                return Err(EndError::Program(format!("the server ended before it was ready: it {how}")));
+            }
+            if Instant::now() >= until {
+                return Err(self.not_ready(&sign, &server));
             }
         }
     }
@@ -375,10 +367,7 @@ impl ProgramRun<'_> {
     fn with_server(&self, error: EndError, server: Option<&mut Program>) -> EndError {
         let (EndError::Program(reason), Some(server)) = (&error, server) else { return error };
         // It may still be printing.
-        let until = Instant::now() + SETTLE;
-        while Instant::now() < until
-            && matches!(attend(&mut [&mut *server], self.stop_requested, until), Ok(ProgramEvent::Nothing))
-        {}
+        let _ = first_to_end(&mut [&mut *server], self.stop_requested, Instant::now() + SETTLE);
         match server.last_error() {
             Some(line) => EndError::Program(format!("{reason}; the server printed “{line}”")),
             None => error,
@@ -443,18 +432,12 @@ pub(crate) fn stop(
     }
     let mut until = Instant::now() + LEAVE;
     let mut by_force = false;
-    loop {
-        match attend(&mut [&mut program], stop_requested, until)? {
-            ProgramEvent::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
-            ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
-            ProgramEvent::Nothing if Instant::now() < until => {}
-            ProgramEvent::Nothing => {
-                by_force = true;
-                until = Instant::now() + LEAVE;
-                children::signal_group(program.pid, children::KILL);
-            }
-        }
+    while first_to_end(&mut [&mut program], stop_requested, until)?.is_none() {
+        by_force = true;
+        until = Instant::now() + LEAVE;
+        children::signal_group(program.pid, children::KILL);
     }
+    program.leave().map(|(_, used)| (used, by_force))
 }
 
 fn is_ready(tables: NetworkTables, sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {

@@ -12,7 +12,7 @@ use bytegauge_sys::network::HeldNetwork;
 use regex_lite::Regex;
 
 use crate::EndError;
-use crate::task::program::{Program, ProgramEvent, StartedIn, attend};
+use crate::task::program::{Program, StartedIn, first_to_end};
 
 /// Bytes kept from the end of an output: summaries are there.
 const KEPT: usize = 64 << 10;
@@ -155,16 +155,9 @@ impl<'a> AskedNumber<'a> {
         let how = StartedIn { looks: true, filter: None, network };
         let mut program = Program::start_in(what, &by_shell(self.command), &[], how)?;
         let until = Instant::now() + PATIENCE;
-        loop {
-            match attend(&mut [&mut program], stop_requested, until)? {
-                ProgramEvent::Ended(..) => break,
-                ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
-                ProgramEvent::Nothing if Instant::now() < until => {}
-                ProgramEvent::Nothing => {
-                    let seconds = PATIENCE.as_secs();
-                    return Err(EndError::Program(format!("{what} took longer than {seconds} s: `{}`", self.command)));
-                }
-            }
+        if first_to_end(&mut [&mut program], stop_requested, until)?.is_none() {
+            let seconds = PATIENCE.as_secs();
+            return Err(EndError::Program(format!("{what} took longer than {seconds} s: `{}`", self.command)));
         }
         let (status, _) = program.leave()?;
         if !status.success() {

@@ -245,6 +245,25 @@ pub(crate) fn attend(
     })
 }
 
+/// Waits until one of the programs has ended: its number, and when; `None` if the time is over before.
+///
+/// # Errors
+/// If the run is to be stopped.
+pub(crate) fn first_to_end(
+    programs: &mut [&mut Program],
+    stop_requested: BorrowedFd<'_>,
+    until: Instant,
+) -> Result<Option<(usize, u64)>, EndError> {
+    loop {
+        match attend(programs, stop_requested, until)? {
+            ProgramEvent::Ended(at, at_ns) => return Ok(Some((at, at_ns))),
+            ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
+            ProgramEvent::Nothing if Instant::now() < until => {}
+            ProgramEvent::Nothing => return Ok(None),
+        }
+    }
+}
+
 // Whether a command may have reached its server: by the kernel's counts of the network namespace, which see every connection of
 // TCP, that of another program too.
 //
