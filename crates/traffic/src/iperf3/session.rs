@@ -356,16 +356,15 @@ impl LastDataPoller {
     fn drain(&mut self, data: &[OwnedFd], flow: usize, report: &mut EndReport, is_udp: bool) -> Result<(), EndError> {
         let Some(fd) = data.get(flow) else { return Ok(()) };
         match socket::receive(fd.as_fd(), &mut self.scratch) {
-            Ok(0) if !is_udp => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
             // Datagrams count by their numbers; these are after the last one that does.
             Ok(_) if is_udp => Ok(()),
-            Ok(n) => {
+            Ok(n @ 1..) => {
                 report.total_bytes += n as u64;
                 report.flows.get_mut(flow).into_iter().for_each(|row| row.total_bytes += n as u64);
                 Ok(())
             }
             Err(error) if socket::is_transient(&error, During::Transfer) => Ok(()),
-            Err(_) => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
+            Ok(0) | Err(_) => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
         }
     }
 }
