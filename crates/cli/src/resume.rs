@@ -5,7 +5,7 @@
 //! `run --resume` without a plan continues any session.
 
 use bytegauge_harness::{Ahead, AnalysisState, RunError, stored_plan};
-use bytegauge_model::{Level, SessionId, Workload};
+use bytegauge_model::{Factor, Level, SessionId, Workload};
 use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
@@ -31,7 +31,7 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
         return Ok(None);
     }
     let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let id = named(matches, &store, Some(&asked.name))?.ok_or_else(|| none_left(&format!("of plan {}", asked.name)))?;
+    let id = named(matches, &store, Some(&asked.name))?;
     let begun = begun(&store, id, matches)?;
     must_fit((&asked.name, asked.workload), &begun)?;
     refuse_another_plan(matches, id, asked, &begun.plan)?;
@@ -41,8 +41,7 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
 /// The session to continue for a command without factors, or with those of the session: of one plan, or of any.
 pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun, Failure> {
     let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let of = asked.map_or_else(|| "of any plan".to_owned(), |(plan, _)| format!("of plan {plan}"));
-    let id = named(matches, &store, asked.map(|(plan, _)| plan))?.ok_or_else(|| none_left(&of))?;
+    let id = named(matches, &store, asked.map(|(plan, _)| plan))?;
     let begun = begun(&store, id, matches)?;
     asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
     let Begun { plan, .. } = &begun;
@@ -50,8 +49,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
         let error = |error| Failure::usage(format!("--{}: {error}", factor.flag()));
         let mut asked: Vec<String> =
             factor.kind.parse_list(&text).map_err(error)?.iter().map(|level| factor.kind.compact(level)).collect();
-        let mut levels: Vec<String> =
-            levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect();
+        let mut levels = levels(plan, factor);
         asked.sort_unstable();
         levels.sort_unstable();
         if asked != levels {
@@ -74,10 +72,6 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     };
     refuse_another_plan(matches, id, &asked, plan)?;
     Ok(begun)
-}
-
-fn none_left(which: &str) -> Failure {
-    Failure::usage(format!("no session {which} can be resumed: start one without --resume"))
 }
 
 /// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits
@@ -112,19 +106,17 @@ fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begu
     Ok(Begun { id: session, plan, look, ahead })
 }
 
-/// The session that `--resume` names, if it does: by its number, or as the latest of a plan, or of all, that can be
-/// continued.
-pub fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, Failure> {
-    match args::text(matches, "resume") {
-        None => Ok(None),
-        Some("latest") => Ok(latest(store, plan)?),
-        Some(number) => match number.parse() {
-            Ok(number) => Ok(Some(SessionId(number))),
-            Err(_) => {
-                Err(Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge report list`")))
-            }
-        },
+/// The session that `--resume` names: by its number, or as the latest of a plan, or of all, that can be continued.
+fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<SessionId, Failure> {
+    if let Some(number) = args::text(matches, "resume").filter(|text| *text != "latest") {
+        let wrong =
+            |_| Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge report list`"));
+        return number.parse().map(SessionId).map_err(wrong);
     }
+    latest(store, plan)?.ok_or_else(|| {
+        let which = plan.map_or_else(|| "of any plan".to_owned(), |plan| format!("of plan {plan}"));
+        Failure::usage(format!("no session {which} can be resumed: start one without --resume"))
+    })
 }
 
 /// The newest session that was interrupted or has an analysis left.
@@ -148,11 +140,9 @@ fn another(session: SessionId, flag: &str) -> Failure {
 /// Checks that every given flag has the value of the session.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
     let given = |name: &str| args::is_given(matches, name);
-    let factors = args::factors(matches, asked.workload)?.into_iter().map(|(factor, _)| {
-        let levels =
-            |plan| levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect::<Vec<_>>();
-        (factor.flag(), levels(asked).join(","), levels(begun).join(","))
-    });
+    let factors = args::factors(matches, asked.workload)?
+        .into_iter()
+        .map(|(factor, _)| (factor.flag(), levels(asked, factor).join(","), levels(begun, factor).join(",")));
     if let Some(task) = asked.task.as_ref().filter(|_| given("command") || given("load") || given("start"))
         && begun.task.as_ref().is_some_and(|begun| begun.command != task.command || begun.server != task.server)
     {
@@ -179,10 +169,11 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     }
 }
 
-/// The levels that a factor has in a plan, in the order of its cells.
-fn levels(plan: &Plan, name: &str) -> Vec<Level> {
+/// The levels that a factor has in a plan, in the order of its cells, as its flag takes them.
+fn levels(plan: &Plan, factor: &Factor) -> Vec<String> {
     let mut levels = Vec::new();
-    for level in plan.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| *level != Level::Absent) {
+    for level in plan.cells.iter().map(|cell| cell.factors.get(factor.name)).filter(|level| *level != Level::Absent) {
+        let level = factor.kind.compact(&level);
         if !levels.contains(&level) {
             levels.push(level);
         }
