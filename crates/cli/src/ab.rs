@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::task::by_shell;
-use bytegauge_model::{ChangedProgram, SocketChanges, Workload, factor};
+use bytegauge_model::{ChangedProgram, SocketChanges, Workload};
 use bytegauge_plan::versus::AB;
 use bytegauge_plan::{Plan, PlanSpec, resolve};
 use bytegauge_report::words::change_label;
@@ -65,11 +65,11 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
         [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => {
             let has_server = args::is_given(matches, "start");
             let shown = shown(words, &changes, if has_server { " (client)" } else { "" });
-            programs(matches, [a, b], (false, changes))?.plan(seed, shown)?
+            programs(matches, [a, b], (false, changes), seed)?.against_each_other(shown)?
         }
         [ComparedSide::Start(a), ComparedSide::Start(b)] => {
             let shown = shown(words, &changes, " (server)");
-            programs(matches, [a, b], (true, changes))?.plan(seed, shown)?
+            programs(matches, [a, b], (true, changes), seed)?.against_each_other(shown)?
         }
         [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
             refuse_what_programs_take(matches)?;
@@ -142,16 +142,6 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
     resolve(&spec, &measure::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
 }
 
-/// Two programs, as the values of one factor.
-struct Programs(PlanSpec);
-
-impl Programs {
-    fn plan(self, seed: u64, words: [String; 2]) -> Result<Plan, Failure> {
-        let plan = resolve(&self.0, &measure::catalog(&self.0), seed)?;
-        Ok(plan.against_each_other(words)?)
-    }
-}
-
 /// The changes around the program of each side, by `--a-option`, `--a-sysctl`, `--b-option` and `--b-sysctl`.
 fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
     let mut changes = SocketChanges::default();
@@ -170,11 +160,13 @@ fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
     Ok(Some(changes).filter(|changes| !changes.by_value.is_empty()))
 }
 
+/// The plan of two programs, as the values of one factor.
 fn programs(
     matches: &ArgMatches,
     words: [&str; 2],
     (servers, changes): (bool, Option<SocketChanges>),
-) -> Result<Programs, Failure> {
+    seed: u64,
+) -> Result<Plan, Failure> {
     let mut by_value = BTreeMap::new();
     for (name, words) in ["a", "b"].into_iter().zip(words) {
         let words = split(words);
@@ -189,14 +181,8 @@ fn programs(
         Some(server) if servers => server.by_value = by_value,
         _ => task.by_value = by_value,
     }
-    let mut spec = PlanSpec::named(AB, Workload::Check);
-    spec.task = Some(task);
-    let mut flags = args::factors(matches, Workload::Check)?;
-    flags.retain(|(factor, _)| factor.name != "value");
-    flags.push((factor::named(Workload::Check, "values")[0], "a,b".into()));
-    spec.set_all(&flags)?;
-    design_flags::apply(&mut spec, matches)?;
-    Ok(Programs(spec))
+    let spec = PlanSpec::named(AB, Workload::Check);
+    tune_options::with_values(spec, task, ("a,b", seed), matches).map(|(plan, _)| plan)
 }
 
 /// The words of a command. A shell is used only if it is needed, since it takes time.

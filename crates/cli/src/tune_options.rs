@@ -56,7 +56,9 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     if on != ChangedProgram::Client && task.server.is_none() {
         return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
     }
-    let (plan, catalog) = planned_run(spec.clone(), &task, matches)?;
+    // The program as it is alone: wrong flags are reported before it runs.
+    let unchanged = ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() };
+    let (plan, catalog) = with_values(spec.clone(), unchanged, (AS_IT_IS, 0), matches)?;
     measure::check_output(matches)?;
     let is_dry = matches.get_flag("dry-run");
     let mut run_ns = 0;
@@ -219,16 +221,21 @@ pub fn present(changes: &[Vec<ProgramChange>], flag: &str) -> Result<BTreeMap<St
     changes.iter().flatten().filter_map(ProgramChange::sysctl).map(read).collect()
 }
 
-/// The plan of the program as it is alone, and what this machine can do: wrong flags are reported before the program runs.
-fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<(Plan, Catalog), Failure> {
-    spec.task = Some(ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() });
+/// The plan of a task with given values, and what this machine can do.
+pub fn with_values(
+    mut spec: PlanSpec,
+    task: ProgramTask,
+    (values, seed): (&str, u64),
+    matches: &ArgMatches,
+) -> Result<(Plan, Catalog), Failure> {
+    spec.task = Some(task);
     let mut given = args::factors(matches, Workload::Check)?;
     given.retain(|(factor, _)| factor.name != "value");
-    given.push((factor::named(Workload::Check, "values")[0], AS_IT_IS.to_owned()));
+    given.push((factor::named(Workload::Check, "values")[0], values.to_owned()));
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     let catalog = measure::catalog(&spec);
-    Ok((resolve(&spec, &catalog, 0)?, catalog))
+    Ok((resolve(&spec, &catalog, seed)?, catalog))
 }
 
 /// Every combination of one change of each list.
