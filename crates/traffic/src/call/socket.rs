@@ -37,28 +37,39 @@ const ADDRESSES_WITH_COOKIES: u32 = 3;
 /// # Errors
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
-    let count = if setup.reuseport() { setup.server_threads() } else { 1 };
-    let options = wanted(&setup.spec, (EndRole::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
     sockets::fit_messages(setup)?;
+    of_server(setup, Moment::Listening, |socket, address| {
+        sockets::fit_socket(socket, setup, sockets::longest_message(setup))?;
+        agent_callers::listen(socket, address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
+            .map_err(|error| unopenable(setup.transport(), error))?;
+        socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))
+    })
+}
+
+/// A server's sockets, with its options and the address that `bind` gives them: one, or one per thread with `SO_REUSEPORT`.
+pub(super) fn of_server(
+    setup: &Setup,
+    moment: Moment,
+    bind: impl Fn(&Socket, &SockAddr) -> Result<(), EndError>,
+) -> Result<(Vec<OwnedFd>, Address), EndError> {
+    let count = if setup.reuseport() { setup.server_threads() } else { 1 };
+    let options = wanted(&setup.spec, (EndRole::Server, moment), setup.transport());
     let mut address = unbound(setup)?;
-    let mut listeners = Vec::with_capacity(count);
+    let mut sockets = Vec::with_capacity(count);
     for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
-        sockets::fit_socket(&socket, setup, sockets::longest_message(setup))?;
-        agent_callers::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
-            .map_err(|error| unopenable(setup.transport(), error))?;
-        socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
-        // The next listener of the group gets the port of this one.
+        bind(&socket, &address)?;
+        // The next socket of the group gets the port of this one.
         address = socket.local_addr().map_err(EndError::io("reading the port"))?;
-        listeners.push(socket.into());
+        sockets.push(socket.into());
     }
-    Ok((listeners, announced(&address)?))
+    Ok((sockets, announced(&address)?))
 }
 
 /// The CPU that a thread of the server is pinned to, or else the one with its number among those that it may use.
-pub(crate) fn cpu_of_thread(setup: &Setup, thread: usize) -> usize {
+fn cpu_of_thread(setup: &Setup, thread: usize) -> usize {
     let of_number = || {
         let allowed = affinity::allowed_cpus().unwrap_or_default();
         allowed.get(thread % allowed.len().max(1)).copied()

@@ -12,21 +12,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndRole, Place};
+use bytegauge_model::Place;
 use bytegauge_sys::datagram::PeerAddress;
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::socket_memory::drops;
 
 use crate::address::{Address, unbindable};
-use crate::call::socket::cpu_of_thread;
+use crate::call::socket::of_server;
 use crate::datagram::TICKET_INTERVAL;
 use crate::path::{Admission, LEN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::JOIN_TIMEOUT;
 use crate::transport::datagram::enlarge;
-use crate::transport::options::{Moment, for_cpu, set_all, wanted};
-use crate::transport::sockets::{announced, open, unbound};
+use crate::transport::options::Moment;
 use crate::{EndError, lock};
 
 /// Most answers to a flow that repeats its ticket: more than the requests of a flow before it gives up.
@@ -185,28 +184,15 @@ fn is_let_in(fd: BorrowedFd<'_>, ticket: &Ticket, until: Instant) -> bool {
 /// # Errors
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
-    let count = if setup.reuseport() { setup.server_threads() } else { 1 };
-    let options = wanted(&setup.spec, (EndRole::Server, Moment::Own), setup.transport());
-    let mut address = unbound(setup)?;
-    let mut sockets = Vec::with_capacity(count);
-    for thread in 0..count {
-        let socket = open(setup.transport(), &address)?;
-        set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
+    of_server(setup, Moment::Own, |socket, address| {
         // The value in force is read back and reported.
         let _ = enlarge(socket.as_fd(), setup);
-        match setup.shares_port() {
+        socket.bind(address).map_err(|error| match setup.shares_port() {
             // Another program may have the agent's UDP port.
-            true => {
-                let asked = setup.host.any_port(setup.transport());
-                socket.bind(&address).map_err(|error| unbindable(&Place::Ip(asked), error))?;
-            }
-            false => socket.bind(&address).map_err(EndError::io("binding the server's socket"))?,
-        }
-        // The next socket of the group gets the port of this one.
-        address = socket.local_addr().map_err(EndError::io("reading the port"))?;
-        sockets.push(socket.into());
-    }
-    Ok((sockets, announced(&address)?))
+            true => unbindable(&Place::Ip(setup.host.any_port(setup.transport())), error),
+            false => EndError::io("binding the server's socket")(error),
+        })
+    })
 }
 
 /// Datagrams for which a socket had no room, since its creation.
