@@ -255,10 +255,7 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
         InvalidReason::Interrupted => {
             let look = results.group(&test.id).and_then(|group| group.look.as_ref());
             let blocks = look.and_then(|look| Some(format!(", after {} of {} blocks", look.so_far, look.next_blocks?)));
-            let over = results.plan.budget_ns.filter(|given_ns| results.elapsed_ns >= Some(*given_ns));
-            let over = over.map(|given_ns| format!(", when its {} were over", Nanos(given_ns)));
-            let [blocks, over] = [blocks, over].map(Option::unwrap_or_default);
-            format!("the session stopped before its first analysis{blocks}{over}")
+            format!("the session stopped before its first analysis{}", blocks.unwrap_or_default())
         }
         InvalidReason::FewBlocks if matches!(test.compares, Cost::P99 | Cost::GapP99) => {
             "trials are too short for a p99, which takes 100 values in each (--trial-time 2s)".into()

@@ -154,7 +154,7 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     if failed > 0 {
         let is_often = failed as f64 >= FAILED_OFTEN * tried as f64 && may_be_best;
         let severity = if is_often { Severity::Warning } else { Severity::Note };
-        all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried }, severity));
+        all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried, why: cell.failure.clone() }, severity));
     }
     all.extend(speeds(view, cell, may_be_best));
     let is_known = option.harm.contains(&HarmKind::DelayedAcks);

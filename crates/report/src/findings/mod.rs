@@ -89,6 +89,8 @@ pub enum Fact {
         trials: usize,
         /// Of how many.
         of: usize,
+        /// Why the last of them did.
+        why: Option<String>,
     },
     /// Harm that a rate does not show.
     Harm {
@@ -310,7 +312,7 @@ impl Finding {
             Fact::Noise { amount, .. } => *amount,
             Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
             Fact::Drift { first, last } => (last / first).ln().abs(),
-            Fact::FailedTrials { trials, of } => *trials as f64 / (*of).max(1) as f64,
+            Fact::FailedTrials { trials, of, .. } => *trials as f64 / (*of).max(1) as f64,
             Fact::Harm { share, .. } => *share,
             Fact::UnevenWorkers { workers } => workers.most_share,
             Fact::LongTrials { lower, .. } | Fact::Earlier { lower, .. } => lower.unwrap_or(0.0),

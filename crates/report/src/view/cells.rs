@@ -138,6 +138,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
         failed_trials: settled.failed.len(),
+        failure: settled.failed.last().and_then(|trial| trial.outcome.reason()).map(str::to_owned),
         behind: None,
         harm: harm(settled),
         harmful: Vec::new(),

@@ -40,6 +40,9 @@ pub struct CellView {
     pub stolen_trials: usize,
     /// Trials of any stage that failed, and were not measured once more in their place.
     pub failed_trials: usize,
+    /// Why the last of them did.
+    #[serde(skip)]
+    pub failure: Option<String>,
     /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled: Option<StalledView>,
