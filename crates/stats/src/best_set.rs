@@ -54,8 +54,7 @@ pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, systematic: f64, method: &M
         studentise_each_flip: method.studentise_each_flip,
     };
     let critical: Vec<f64> = critical_values(&pairs, &flips).into_iter().map(|c| c * widening).collect();
-    // A pair without spread has no error to multiply; an infinite critical value would make the product NaN.
-    let reach = |c: f64, error: f64| systematic + if error > 0.0 { c * error } else { 0.0 };
+    let reach = |c: f64, error: f64| systematic + random(c, error, pairs.blocks());
     let cells = 0..pairs.cells();
     let lower: Vec<f64> = cells
         .clone()
@@ -66,6 +65,16 @@ pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, systematic: f64, method: &M
         .map(|i| pairs.worst(i, |j| kept[j], |j| pairs.mean(i, j) + reach(critical[j], pairs.error(i, j))))
         .collect();
     BestSet { kept, pairs, critical, upper, lower }
+}
+
+/// Half the width of an interval. A pair without spread is certain; in few blocks it does not show the spread.
+pub(crate) fn random(critical: f64, error: f64, blocks: usize) -> f64 {
+    match error > 0.0 {
+        // An infinite critical value of a pair without spread would make the product NaN.
+        true => critical * error,
+        false if blocks < MIN_BLOCKS => f64::INFINITY,
+        false => 0.0,
+    }
 }
 
 // Paired differences of the costs of cells, block by block.

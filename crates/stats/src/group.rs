@@ -16,7 +16,7 @@ use std::fmt;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::best_set::{BestSet, best_set};
+use crate::best_set::{BestSet, best_set, random};
 use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
 
@@ -185,23 +185,17 @@ pub struct PairDifference {
     pub mean: f64,
     /// Its standard error, in ln.
     pub error: f64,
-    /// Critical value with j as the reference.
-    pub critical: f64,
-    /// Error that more blocks do not reduce, in ln: what an A/A control that differs may have missed.
+    /// Half the width of its interval that more blocks reduce, in ln.
+    pub random: f64,
+    /// The half that they do not reduce: what an A/A control that differs may have missed.
     pub systematic: f64,
 }
 
 impl PairDifference {
-    /// Half the width of its interval that more blocks reduce, in ln.
-    #[must_use]
-    pub fn random(&self) -> f64 {
-        if self.error > 0.0 { self.critical * self.error } else { 0.0 }
-    }
-
     /// Half the width of its interval, in ln: mean + reach is the bound that enters Uᵢ.
     #[must_use]
     pub fn reach(&self) -> f64 {
-        self.random() + self.systematic
+        self.random + self.systematic
     }
 }
 
@@ -217,12 +211,12 @@ impl GroupVerdict {
     #[must_use]
     pub fn pair(&self, i: usize, j: usize) -> Option<PairDifference> {
         let (a, b) = (self.place(i)?, self.place(j)?);
-        let critical = *self.judged.critical.get(b)?;
-        let pairs = &self.judged.pairs;
+        let (critical, pairs) = (*self.judged.critical.get(b)?, &self.judged.pairs);
+        let (mean, error) = (pairs.mean(a, b), pairs.error(a, b));
         Some(PairDifference {
-            mean: pairs.mean(a, b),
-            error: pairs.error(a, b),
-            critical,
+            mean,
+            error,
+            random: random(critical, error, pairs.blocks()),
             systematic: self.systematic(),
         })
     }

@@ -105,7 +105,7 @@ fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Opt
     if gap <= 0.0 {
         return None;
     }
-    let factor = (pair.random() / gap).powi(2);
+    let factor = (pair.random / gap).powi(2);
     factor.is_finite().then_some(factor)
 }
 

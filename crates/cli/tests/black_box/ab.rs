@@ -72,11 +72,11 @@ fn more_cpu_time_decides_where_time_is_noise() {
 #[test]
 fn inconclusive_comparison_continues_until_conclusive() {
     let bench = Bench::new();
-    let few = bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true"]);
-    few.exits(3).prints(&["UNDECIDED", "3 usable blocks; at least 6 are needed"]);
+    let few = bench.run_args(&["ab", "--blocks", "1", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true"]);
+    few.exits(3).prints(&["UNDECIDED", "1 usable block; at least 2 are needed"]);
     let words =
         ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
-    // Three blocks show nothing, six do.
+    // Three blocks without spread show nothing, six do.
     let decided = bench.run_args(&words.iter().copied().chain(["--until", "conclusive"]).collect::<Vec<_>>());
     decided.exits(1).prints(&["SLOWER", "B takes 5", "6 pairs"]);
     bench.run_args(&words).exits(3).prints(&["UNDECIDED", "ab --resume 3"]);

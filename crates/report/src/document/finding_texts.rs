@@ -118,8 +118,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         Fact::NotRepeated { was_best: false } => "an earlier analysis found it slower; the present one does not".into(),
         Fact::FailedTrials { trials, of, why } => {
             // What to do follows the reason.
-            let why =
-                why.as_ref().and_then(|why| why.split(": ").next()).map(|why| format!("; the last: {why}"));
+            let why = why.as_ref().and_then(|why| why.split(": ").next()).map(|why| format!("; the last: {why}"));
             format!("{trials} of {} failed and were left out{}", counted(*of, "trial"), why.unwrap_or_default())
         }
         Fact::Harm { harm, share, longest_s } => {

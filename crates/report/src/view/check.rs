@@ -139,7 +139,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             let is_undecided = effect == ChangeEffect::Undecided;
             let growth = pair
                 .filter(|_| is_undecided && left_for.is_none())
-                .map(|pair| growth_to_decide(pair.mean, pair.random(), pair.systematic, conditions.margin.ln_1p()));
+                .map(|pair| growth_to_decide(pair.mean, pair.random, pair.systematic, conditions.margin.ln_1p()));
             ChangeView {
                 value: shown(&value),
                 cell: cell.id.clone(),

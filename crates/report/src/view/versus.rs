@@ -103,6 +103,9 @@ fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f6
     if let Some(why) = verdict.inconclusive {
         return Some(why.to_string());
     }
+    if !comparison.upper.is_finite() {
+        return Some("so few pairs without a difference between them do not show how much runs vary".into());
+    }
     let decides = comparison.by_interval(margin) != Verdict::Open;
     if verdict.systematic() > 0.0 && !decides {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());

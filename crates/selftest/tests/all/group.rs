@@ -1,7 +1,7 @@
 //! The result of one group, on trials whose truth is known.
 
 use bytegauge_selftest::sim::{Environment, Noise, Scenario};
-use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::rng::seeded;
 use proptest::prelude::*;
 
@@ -29,6 +29,10 @@ fn two_blocks_show_much_and_one_nothing() {
     check(&input, "best [1], left [0, 2], absent [], settled");
     let mut much = Scenario::new(vec![0.0, 2.0], Noise::Normal, 0.01).group(2, 1);
     check(&much, "best [0], left [1], absent [], settled");
+    let same = |block: &BlockInput| BlockInput { cost: vec![Some(1.0), Some(9.0)], ..block.clone() };
+    let equal = GroupInput { blocks: much.blocks.iter().map(same).collect(), ..much.clone() };
+    // Without spread, two blocks do not show it.
+    check(&equal, "best [0, 1], left [], absent [], settled");
     much.blocks.truncate(1);
     check(&much, "best [0, 1], left [], absent [], 1 usable block; at least 2 are needed");
 }
