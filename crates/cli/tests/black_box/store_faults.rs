@@ -153,12 +153,15 @@ fn a_store_that_may_only_be_read() {
 const USER_VERSION: u64 = 60;
 
 #[test]
-fn a_store_of_a_newer_version() {
+fn a_store_of_another_version() {
     let bench = Bench::new();
     bench.run(NULL).exits(0);
     patch(&bench, USER_VERSION, &99_u32.to_be_bytes());
     for words in [NULL, "report list", "report", "report export 1"] {
-        check_refused(bench.run(words), &["newer bytegauge (schema 99", "upgrade bytegauge"]);
+        check_refused(
+            bench.run(words),
+            &["schema 99, and this version of bytegauge reads 3", "use the version that wrote them"],
+        );
     }
 }
 
