@@ -74,6 +74,8 @@ impl Cost {
         let [time, cpu] = workload.row().unit.costs;
         match self {
             Cost::Time => time,
+            // Runs have one kind of cost, or print their CPU time.
+            Cost::Cpu if workload == Workload::Check => "cpu_ns_per_run",
             Cost::Cpu => cpu,
             Cost::P99 => "total_p99_ns",
             Cost::GapP99 => "gap_p99_ns",

@@ -18,10 +18,9 @@
 //!
 //! Also the paired differences, and their critical values by sign flips, below.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
 use crate::block_dependence::MIN_BLOCKS;
 use crate::group::Method;
+use crate::quantile::student_critical;
 use crate::rng::seeded;
 
 /// The result for a set of cells. Vectors are in cell order.
@@ -203,8 +202,7 @@ pub(crate) fn critical_values(pairs: &PairedCosts, method: &FlipMethod) -> Vec<f
 /// two to five blocks the bound from below, of which claims are made, holds in 99 % of cases, with slow trials of one cell alone too
 /// (`few_blocks_hold`).
 fn student(blocks: usize, rivals: usize, level: f64) -> f64 {
-    let student = StudentsT::new(0.0, 1.0, blocks as f64 - 1.0).expect("two blocks or more");
-    student.inverse_cdf(1.0 - (1.0 - level) / (2.0 * rivals as f64))
+    student_critical(blocks, 1.0 - (1.0 - level) / rivals as f64).expect("two blocks or more")
 }
 
 /// The signs of the blocks, one row per flip, one bit per block: all combinations, or random ones above

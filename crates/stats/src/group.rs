@@ -14,11 +14,10 @@
 
 use std::fmt;
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
 use crate::best_set::{BestSet, best_set, random};
 use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
+use crate::quantile::student_critical;
 
 /// A cell that is missing from more than this share of the blocks leaves the group. A cell that is missing from fewer
 /// makes those blocks incomplete.
@@ -461,10 +460,7 @@ pub fn judge(differences: &[f64], widening: f64, groups: usize) -> Option<Twin> 
     let mean = differences.iter().sum::<f64>() / n;
     let variance = differences.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let error = widening * (variance / n).sqrt();
-    let quantile = |level: f64| {
-        let student = StudentsT::new(0.0, 1.0, n - 1.0).expect("blocks give degrees of freedom");
-        student.inverse_cdf(0.5 + level / 2.0)
-    };
+    let quantile = |level: f64| student_critical(blocks, level).expect("two blocks or more");
     let alarm_level = 1.0 - (1.0 - ALARM_LEVEL) / groups.max(1) as f64;
     Some(Twin {
         difference: mean,

@@ -99,15 +99,21 @@ pub fn sign_interval(values: &[f64], level: f64) -> MedianEstimate {
     }
 }
 
+/// Student's two-sided critical value of the mean of `values` values at `level` (0.95); `None` for fewer than two values.
+pub(crate) fn student_critical(values: usize, level: f64) -> Option<f64> {
+    let student = StudentsT::new(0.0, 1.0, values as f64 - 1.0).ok().filter(|_| values > 1)?;
+    Some(student.inverse_cdf(0.5 + level / 2.0))
+}
+
 /// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For a few values that
 /// are close to normal: differences of two similar quantities, or means of many values.
 #[must_use]
 pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     let n = values.len() as f64;
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok().filter(|_| values.len() > 1)?;
+    let critical = student_critical(values.len(), level)?;
     let mean = values.iter().sum::<f64>() / n;
     let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    let reach = student.inverse_cdf(0.5 + level / 2.0) * (square / (n - 1.0) / n).sqrt();
+    let reach = critical * (square / (n - 1.0) / n).sqrt();
     Some((mean - reach, mean + reach))
 }
 

@@ -3,7 +3,7 @@
 
 use bytegauge_bottleneck::OFFERED_SHARE;
 
-use crate::view::bottleneck_inputs::offered_rate;
+use crate::view::bottleneck_inputs;
 use crate::view::calls::waiting;
 use crate::view::numbers::{CellView, HarmKind};
 
@@ -30,11 +30,10 @@ pub fn of(cell: &CellView) -> Vec<HarmKind> {
     all
 }
 
-/// The share of an offered load that an option carried, where it left more of it than it may: in all trials together, or in the median
-/// one, whichever is more.
+/// The share of an offered load that an option carried, where it left more of it than it may.
 pub fn carried_share(cell: &CellView) -> Option<f64> {
-    let share = cell.total_rate?.max(cell.estimate.median?) / offered_rate(&cell.factors)?;
-    Some(share).filter(|share| *share < OFFERED_SHARE)
+    let share = bottleneck_inputs::carried_share(cell.total_rate, cell.estimate.median, &cell.factors);
+    share.filter(|share| *share < OFFERED_SHARE)
 }
 
 /// Whether users suffer from harm. Copies cost the time that is measured, and loopback always copies: another path may not.

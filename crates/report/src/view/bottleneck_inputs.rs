@@ -228,8 +228,14 @@ fn waits(known: &Known, call: &CallView) -> Option<Waits> {
     Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
 }
 
+/// The share of an offered load that trials answered: all together, at the rate `total`, or the median one, whichever is more. A pause of
+/// the machine in a few trials shows nothing of an option.
+pub fn carried_share(total: Option<f64>, median: Option<f64>, levels: &Spec) -> Option<f64> {
+    Some(total?.max(median?) / offered_rate(levels)?)
+}
+
 /// Offered bytes or calls per second, of both directions together if both are used; `None` for the maximum.
-pub fn offered_rate(levels: &Spec) -> Option<f64> {
+fn offered_rate(levels: &Spec) -> Option<f64> {
     Some(levels.offered_rate()? as f64 * ways(levels) as f64)
 }
 

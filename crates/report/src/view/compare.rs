@@ -13,7 +13,7 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::GroupRow;
 
-use super::bottleneck_inputs::offered_rate;
+use super::bottleneck_inputs::carried_share;
 use super::counted_trials::Settled;
 use super::estimate::total_rate;
 use super::harm::lasting;
@@ -193,11 +193,10 @@ fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &Compa
     analyse(&input, &Method { level: group.standing.level, ..scene.method })
 }
 
-/// The share of an offered load that all trials of a cell together answered, or their median, whichever is more: a pause of the machine
-/// in a few trials shows nothing of an option.
+/// The share of an offered load that the trials of a cell answered.
 fn answered(settled: &Settled) -> Option<f64> {
     let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
-    Some(total_rate(settled)?.max(median(&rates)?) / offered_rate(&settled.cell.factors)?)
+    carried_share(total_rate(settled), median(&rates), &settled.cell.factors)
 }
 
 fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {

@@ -24,13 +24,14 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
     let mut counted = blocks.of_group(&judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
     counted.used = verdict.blocks_used;
+    let compares = compared(judged, conditions.settled);
     GroupView {
         id: judged.row.group.id.clone(),
         factors: judged.row.group.factors.clone(),
         varied: judged.varied.clone(),
         throws_away: conditions.throw_away(judged),
-        cost: cost_name(judged, conditions.settled),
-        compares: compared(judged, conditions.settled),
+        cost: compares.name(judged.row.group.factors.workload()),
+        compares,
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
         blocks: counted,
@@ -93,14 +94,6 @@ fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> 
 /// The compared quantity.
 pub fn compared(judged: &GroupAnalysis, settled: &[Settled]) -> Cost {
     if check::compares_cpu(judged, settled) { Cost::Cpu } else { judged.cost }
-}
-
-/// Its name in documents.
-fn cost_name(judged: &GroupAnalysis, settled: &[Settled]) -> &'static str {
-    match check::compares_cpu(judged, settled) {
-        true => "cpu_ns_per_run",
-        false => judged.cost.name(judged.row.group.factors.workload()),
-    }
 }
 
 fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
