@@ -7,7 +7,7 @@ use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
-use bytegauge_plan::{Family, Plan, schedule};
+use bytegauge_plan::{Family, Plan, trial_length};
 use bytegauge_report::words::interval_rounding::{TEST_S, budget};
 use bytegauge_report::words::phrase::PROFILE_FACTORS;
 
@@ -185,7 +185,7 @@ fn lengths(plan: &Plan, cells: &[&Cell], family: &Family) -> String {
     let needed = |cell: &&Cell| {
         let own_ns = cell.factors.duration().unwrap_or(family.trial_ns);
         let pace = plan.pace(&cell.group, &cell.factors);
-        let (_, needed_ns) = schedule::lengths_ns(&cell.factors, plan.objective, (0, own_ns), pace);
+        let (_, needed_ns) = trial_length::lengths_ns(&cell.factors, plan.objective, (0, own_ns), pace);
         if needed_ns > own_ns / 2 * 3 { needed_ns / 10_000_000 * 10_000_000 } else { own_ns }
     };
     let own = cells.iter().map(needed);

@@ -163,6 +163,9 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
         }
     )];
     out.push(String::new());
+    for wait in &asked.waits {
+        out.extend([format!("Waits  {}", wait.text), format!("       to prove it: {}", wait.proof), String::new()]);
+    }
     // Files that a program reads at its start are only in the document.
     let ends = || observed.ends.iter().filter(|end| !end.start_up);
     for (at, end) in ends().take(ENDS_MAX).enumerate() {
@@ -192,9 +195,6 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
         _ => format!("       {line}"),
     }));
     out.extend([format!("Cost   {}", costs(observed)), String::new()]);
-    for wait in &asked.waits {
-        out.extend([format!("Waits  {}", wait.text), format!("       to prove it: {}", wait.proof)]);
-    }
     out.push(format!("Test   {}", asked.summary));
     out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}")));
     match file {

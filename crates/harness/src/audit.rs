@@ -8,7 +8,7 @@
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::audit_after_ns;
 use bytegauge_model::{AnalysedGroup, Cell, CellId, CellKind};
-use bytegauge_plan::{AUDIT_CELLS_MIN, schedule};
+use bytegauge_plan::{AUDIT_CELLS_MIN, block_order};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::block::BlockTask;
@@ -43,7 +43,7 @@ impl Run<'_> {
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
         // Significant results go first, then those with fewer blocks; chance decides between equals.
-        let mut turns = schedule::order(audited.len(), !self.plan.seed, self.look);
+        let mut turns = block_order::order(audited.len(), !self.plan.seed, self.look);
         turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
         let trials = visits().map(|group| group.cells.len() as u64).sum();

@@ -11,7 +11,8 @@ use bytegauge_model::{
     Cell, CellKind, EndRole, FactorKey, GroupId, Nanos, Outcome, ProgramTask, ReadyWhen, RunningRelay, TaskReport,
     Trial, Workload, without_digits,
 };
-use bytegauge_plan::schedule;
+use bytegauge_plan::trial_length::CallsNeeded;
+use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::descendants;
 use bytegauge_traffic::path::Ticket;
@@ -133,7 +134,7 @@ impl Run<'_> {
     fn order(&self, task: &BlockTask<'_>, index: u64) -> Vec<usize> {
         match task.stage == Stage::Screen && self.plan.has_long_runs() {
             true => (0..task.cells.len()).collect(),
-            false => schedule::order(task.cells.len(), self.plan.seed, index),
+            false => block_order::order(task.cells.len(), self.plan.seed, index),
         }
     }
 
@@ -258,12 +259,12 @@ impl Run<'_> {
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &TrialResult, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
-        let enough = schedule::calls_enough(&cell.factors, self.plan.objective)?;
+        let CallsNeeded { enough, longest_ns, .. } = CallsNeeded::of(&cell.factors, self.plan.objective);
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
         }
         let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
-        let longer_ns = longer_ns.min(schedule::longest_ns(&cell.factors, self.plan.objective));
+        let longer_ns = longer_ns.min(longest_ns);
         if longer_ns <= window_ns {
             return None;
         }
@@ -274,8 +275,9 @@ impl Run<'_> {
     /// Warm-up and window of a trial of a cell, no shorter than those given: as long as the calls of its group need, and longer
     /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
-        let at_pace_ns = schedule::lengths_ns(&cell.factors, self.plan.objective, lengths_ns, self.pace(&cell.group));
-        schedule::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
+        let at_pace_ns =
+            trial_length::lengths_ns(&cell.factors, self.plan.objective, lengths_ns, self.pace(&cell.group));
+        trial_length::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -289,7 +291,7 @@ impl Run<'_> {
             (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
-        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, schedule::coin(self.plan.seed, block));
+        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {

@@ -7,7 +7,7 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::{
     Cell, CellId, CellKind, Engine, FactorKey, GroupId, Implementation, Level, Nanos, Spec, Work, Workload,
 };
-use bytegauge_plan::{OVERTIME, schedule};
+use bytegauge_plan::{OVERTIME, block_order, trial_length};
 use bytegauge_stats::block_dependence::FEW_BLOCKS;
 use serde_json::json;
 
@@ -73,7 +73,7 @@ impl Run<'_> {
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
         for number in 0..rounds {
-            for turn in schedule::order(groups.len(), !self.plan.seed, number) {
+            for turn in block_order::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks of side groups are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
@@ -265,7 +265,7 @@ impl Run<'_> {
             };
             let pace = self.pace(&confirmed.group);
             let (asked, lengths_ns) = (self.plan.objective, (warmup_ns, window_ns));
-            let trial_ns = schedule::search_trial_ns(&cell.factors, asked, lengths_ns, overhead_ns, pace);
+            let trial_ns = trial_length::search_trial_ns(&cell.factors, asked, lengths_ns, overhead_ns, pace);
             // Windows of a search are as long as its objective needs, others as long as enough calls take.
             let shortens = explicit_ns.is_none() && !cell.factors.searches_rate() && window_ns <= confirmed.window_ns;
             windows_ns += if shortens { window_ns } else { 0 };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, Ends, FactorKey, Outcome, Place, Spec, Transport, Trial};
-use bytegauge_plan::schedule;
+use bytegauge_plan::block_order;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::setup::GRACE_NS;
@@ -96,7 +96,7 @@ impl PairVisit {
         let mut pool = self.pool(links);
         let mut watch = Watch::open();
         let mut trials = Vec::with_capacity(cells.len());
-        for (position, cell) in schedule::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
+        for (position, cell) in block_order::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 break;
             }

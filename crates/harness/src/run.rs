@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, GroupId, SessionId, Spec, Trial, Workload};
-use bytegauge_plan::{Plan, schedule};
+use bytegauge_plan::{Plan, trial_length};
 use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
     /// Time of a trial of a group at the pace so far, nanoseconds.
     pub(crate) fn trial_ns(&self, group: &GroupId, lengths_ns: (u64, u64)) -> u64 {
         let (conditions, asked) = (self.conditions(group), self.plan.objective);
-        schedule::search_trial_ns(conditions, asked, lengths_ns, self.overhead_ns(group), self.pace(group))
+        trial_length::search_trial_ns(conditions, asked, lengths_ns, self.overhead_ns(group), self.pace(group))
     }
 
     /// A trial of the harness's own loop, nanoseconds.

@@ -4,6 +4,7 @@
 //! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
+pub mod block_order;
 mod budget;
 pub mod built_in;
 mod cross;
@@ -19,9 +20,10 @@ mod missing_features;
 mod plan;
 pub mod relay;
 mod resolve;
-pub mod schedule;
+mod schedule;
 pub mod spec;
 mod task;
+pub mod trial_length;
 pub mod versus;
 
 pub use design::{

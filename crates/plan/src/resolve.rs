@@ -20,7 +20,7 @@ use crate::missing_features::{Catalog, skip_what_is_missing};
 use crate::plan::{Family, Index, Plan, SeenPace};
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::task::refuse_what_no_task_can;
-use crate::{PlanError, cross, emulated, external, far, relay, schedule};
+use crate::{PlanError, cross, emulated, external, far, relay, trial_length};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 100_000;
@@ -102,7 +102,7 @@ fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
     if spec.budget_ns.is_some() {
         design.blocks_max = BLOCKS_STATED_MAX;
     }
-    let usual_ns = if schedule::searches_knee(spec) { SEARCH_BUDGET_NS } else { BUDGET_NS };
+    let usual_ns = if trial_length::searches_knee(spec) { SEARCH_BUDGET_NS } else { BUDGET_NS };
     Plan {
         name: spec.name.clone(),
         workload: spec.workload,

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::measure;
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
-use bytegauge_plan::schedule;
+use bytegauge_plan::block_order;
 use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_sys::affinity;
@@ -170,7 +170,7 @@ impl EndsPair {
         (0..BLOCKS)
             .map(|_| {
                 let mut costs = [0.0; 2];
-                for arm in schedule::order(2, self.seed, self.block) {
+                for arm in block_order::order(2, self.seed, self.block) {
                     // The first arm runs the same code.
                     costs[arm] = self.cost(window_ns, self.base_ns + if arm == 1 { longer_ns } else { 0.0 })?;
                 }

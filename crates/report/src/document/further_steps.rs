@@ -84,15 +84,23 @@ fn below_full_load(view: &Results) -> Option<NextStep> {
     Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))
 }
 
-/// A search for the rate at which few datagrams are lost, where an option lost many.
+/// Receive buffers that are compared where bursts lose datagrams: the default, and larger ones.
+const BURST_BUFFERS: &str = "auto,1M,4M,16M";
+
+/// The receive buffer that holds a burst, or a search for the rate at which few datagrams are lost, where an option
+/// lost many.
 fn without_loss(view: &Results) -> Option<NextStep> {
     let [_] = view.tests else { return None };
     let is_loss = |finding: &Finding| matches!(finding.fact, Fact::Harm { harm: HarmKind::LostDatagrams, .. });
     if view.plan.workload != Workload::Stream.to_string() || !view.findings.iter().any(is_loss) {
         return None;
     }
+    if view.cells.iter().any(|cell| cell.factors.burst().is_some()) {
+        let command = again_instead(view, &["--rcvbuf"], &["--rcvbuf".to_owned(), BURST_BUFFERS.to_owned()])?;
+        return Some(step(&command, "see which receive buffer holds a burst"));
+    }
     // A search sets the rates itself.
-    let command = again_searching(view, &["--max-loss", "--rate", "--burst", "--every", "--think-time"], "0.1%")?;
+    let command = again_searching(view, &["--max-loss", "--rate", "--think-time"], "0.1%")?;
     Some(step(&command, "find the highest rate of each option that loses at most 0.1 % of the datagrams"))
 }
 

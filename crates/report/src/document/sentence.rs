@@ -1,6 +1,7 @@
 //! The result of a session in a sentence that one can quote: of one test or several, of a program, of two sides.
 
 use bytegauge_model::Cost;
+use bytegauge_model::factor::{self, Factor, HelpSection, Role};
 use bytegauge_model::unit::significant;
 
 use super::Results;
@@ -44,6 +45,7 @@ fn of_test(results: &Results, test: &Test) -> String {
                 let rate = kept_rate(results, test, named[0]);
                 format!("Use {}: {objective} up to {rate}, {why}.", alternatives(&named))
             }
+            None if is_of_loads(test) => format!("{}: {why}.", capital(&alternatives(&named))),
             None => format!("Use {}: {why}.", alternatives(&named)),
         },
         Claim::FreeChoice { .. } if named.len() > 1 => format!("{UNDECIDED}{why}."),
@@ -63,6 +65,12 @@ fn of_test(results: &Results, test: &Test) -> String {
         Some(worst) => format!("{first} {worst}."),
         None => first,
     }
+}
+
+/// Whether its options are loads: nothing that one sets.
+fn is_of_loads(test: &Test) -> bool {
+    let is_load = |row: &Factor| row.section == HelpSection::Load && row.role == Role::Condition;
+    test.varied.iter().all(|name| factor::find(name).is_some_and(is_load))
 }
 
 /// The rate at which all calls together keep an objective; the median of the searches where none is known.
