@@ -15,7 +15,7 @@ use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
 use bytegauge_report::view::{matching, verifies};
 use bytegauge_report::words::interval_rounding::percent;
 use bytegauge_report::{ConfirmedRate, Report, SessionData, Settings};
-use bytegauge_stats::compare::{Comparison, ComparisonTerms, MIN_SESSIONS, between_sessions};
+use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, between_sessions};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -104,8 +104,7 @@ impl HistoryView {
         let only_after = named_after.iter().filter(is_new).map(|one| lacks(&one.title, "before"));
         let not_compared: Vec<NotCompared> = only_before.chain(only_after).collect();
         let each = 1.0 - (1.0 - level) / present.len().max(1) as f64;
-        let lines: Vec<HistoryLine> =
-            present.iter().map(|one| line(one, &was, &is, &ComparisonTerms { level: each, delta: margin })).collect();
+        let lines: Vec<HistoryLine> = present.iter().map(|one| line(one, &was, &is, (each, margin))).collect();
         let fewest = lines.iter().map(|line| line.sessions_before).min().unwrap_or(before.len());
         let lacking = MIN_SESSIONS.saturating_sub(fewest);
         let verifying =
@@ -173,14 +172,14 @@ fn over_sessions(rates: &[f64]) -> Option<f64> {
     Some(mean.exp()).filter(|rate| rate.is_finite())
 }
 
-fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], terms: &ComparisonTerms) -> HistoryLine {
+fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], (level, margin): (f64, f64)) -> HistoryLine {
     let of = |sessions: &[Confirmed]| -> (Vec<f64>, Option<f64>) {
         let found: Vec<&ConfirmedRate> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
         let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
         (found.iter().map(|measured| measured.ln_cost).collect(), over_sessions(&rates))
     };
     let ((before, rate_before), (after, rate_after)) = (of(was), of(is));
-    let comparison: Comparison = between_sessions(&before, &after, terms);
+    let comparison: Comparison = between_sessions(&before, &after, level);
     HistoryLine {
         label: named.label.clone(),
         unit: named.unit,
@@ -188,7 +187,7 @@ fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], terms: &ComparisonTe
         rate_after,
         sessions_before: before.len(),
         sessions_after: after.len(),
-        difference: SubjectDifference::of(Some(&comparison), comparison.by_interval(terms.delta)),
+        difference: SubjectDifference::of(Some(&comparison), comparison.by_interval(margin)),
     }
 }
 

@@ -12,7 +12,7 @@ use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::measure;
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::block_order;
-use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
+use bytegauge_stats::compare::{Comparison, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_sys::affinity;
 use bytegauge_traffic::{EndPool, Setup};
@@ -35,7 +35,7 @@ const INJECTED: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.10];
 const BLOCKS: u64 = 20;
 
 /// A difference counts if the 95 % interval excludes zero.
-const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
+const LEVEL: f64 = 0.95;
 
 /// The paths of the A/A comparisons; the first one is the quietest and has the injected slowdowns too.
 const PATHS: [&str; 3] = ["/dev/zero", "unix", "tcp"];
@@ -103,7 +103,7 @@ pub fn run(
             progress(done, total, &format!("A/A, {path}"));
             done += 1;
             let differences = differences(&bench.compare(size.aa_window_ns, 0.0)?);
-            let found = paired(&differences, &TERMS);
+            let found = paired(&differences, 1.0, LEVEL);
             alarms += u64::from(found.lower > 0.0 || found.upper < 0.0);
             spreads.push(spread(&differences));
         }
@@ -223,7 +223,7 @@ impl Injected {
         Injected {
             nominal,
             put_in: (longer_ns / call_ns).ln_1p(),
-            found: paired(&differences, &TERMS),
+            found: paired(&differences, 1.0, LEVEL),
             spread: spread(&differences),
         }
     }
@@ -329,7 +329,7 @@ mod tests {
             let one = |at: usize| {
                 let put_in = INJECTED[at % INJECTED.len()];
                 let chance = if (at / INJECTED.len()).is_multiple_of(2) { noise } else { -noise };
-                let found = paired(&[put_in + chance; BLOCKS as usize], &TERMS);
+                let found = paired(&[put_in + chance; BLOCKS as usize], 1.0, LEVEL);
                 Injected { nominal: put_in, put_in, found, spread: 0.0 }
             };
             slope_row(&(0..8 * INJECTED.len()).map(one).collect::<Vec<_>>())

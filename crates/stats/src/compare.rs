@@ -1,9 +1,8 @@
 //! Compares two subjects: worse, better, equivalent or inconclusive.
 //!
 //! The preferred comparison interleaves both subjects in one session, block by block. The paired ln differences are
-//! judged by Student's t, since differences of two arms of the same kind are symmetric. A difference is significant if
-//! it is beyond ±δ. Two subjects are equivalent if it is within ±δ (two one-sided tests; Schuirmann 1987). Otherwise
-//! the comparison is inconclusive.
+//! judged by Student's t, since differences of two arms of the same kind are symmetric. The result is read off the interval
+//! ([`Comparison::by_interval`]), so that the two never contradict each other.
 //!
 //! Runs of different sessions differ more than their trials show, so there the unit is the session: with fewer than
 //! five earlier sessions the result is "inconclusive".
@@ -33,15 +32,6 @@ pub enum Verdict {
     Open,
 }
 
-/// Settings of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ComparisonTerms {
-    /// Confidence, as a share (0.95).
-    pub level: f64,
-    /// δ: the difference that matters, as a share (0.02 = 2 %).
-    pub delta: f64,
-}
-
 /// The comparison of one cell. Differences are ln(cost of the second / cost of the first).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
@@ -53,10 +43,6 @@ pub struct Comparison {
     pub upper: f64,
     /// Number of blocks, or of sessions.
     pub n: usize,
-    /// p-value of "no difference at all" (two-sided).
-    pub p_any: f64,
-    /// The result.
-    pub verdict: Verdict,
 }
 
 impl Comparison {
@@ -77,7 +63,6 @@ impl Comparison {
     }
 
     /// The same with its interval wider by `error` (ln) on either side: a systematic error that more blocks do not reduce.
-    /// The p-value stays that of the blocks.
     #[must_use]
     pub fn widened(self, error: f64) -> Comparison {
         Comparison { lower: self.lower - error, upper: self.upper + error, ..self }
@@ -85,9 +70,9 @@ impl Comparison {
 }
 
 /// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`] where there are six or
-/// more. Fewer than two: inconclusive.
+/// more. `widening` is the factor by which the correlation of the blocks widens standard errors, from 1. Fewer than two: no interval.
 #[must_use]
-pub fn paired(differences: &[f64], terms: &ComparisonTerms) -> Comparison {
+pub fn paired(differences: &[f64], widening: f64, level: f64) -> Comparison {
     let n = differences.len();
     let limited = if n < MIN_BLOCKS { differences.to_vec() } else { limit(differences) };
     let (mean, variance) = moments(&limited);
@@ -95,13 +80,13 @@ pub fn paired(differences: &[f64], terms: &ComparisonTerms) -> Comparison {
     if n < FEW_BLOCKS || n < MIN_BLOCKS && variance == 0.0 {
         return inconclusive(mean, n);
     }
-    judge(mean, (variance / n as f64).sqrt(), n as f64 - 1.0, n, terms)
+    by_student(mean, widening * (variance / n as f64).sqrt(), n as f64 - 1.0, n, level)
 }
 
 /// Compares stored runs by session: `before` and `after` hold one mean ln cost per session. The error is the spread
-/// between sessions, pooled. Inconclusive with fewer than five sessions before, or none after.
+/// between sessions, pooled. No interval with fewer than five sessions before, or none after.
 #[must_use]
-pub fn between_sessions(before: &[f64], after: &[f64], terms: &ComparisonTerms) -> Comparison {
+pub fn between_sessions(before: &[f64], after: &[f64], level: f64) -> Comparison {
     let ((mean_before, spread_before), (mean_after, spread_after)) = (moments(before), moments(after));
     let difference = mean_after - mean_before;
     let sessions = before.len() + after.len();
@@ -112,7 +97,7 @@ pub fn between_sessions(before: &[f64], after: &[f64], terms: &ComparisonTerms) 
     let freedom = a + b - 2.0;
     let squares = spread_before * (a - 1.0) + if after.len() > 1 { spread_after * (b - 1.0) } else { 0.0 };
     let error = (squares / freedom * (1.0 / a + 1.0 / b)).sqrt();
-    judge(difference, error, freedom, sessions, terms)
+    by_student(difference, error, freedom, sessions, level)
 }
 
 /// Selects the p-values that are discoveries at false discovery rate `rate` (Benjamini and Hochberg 1995): all up to
@@ -129,33 +114,14 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
     found
 }
 
-fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms) -> Comparison {
+fn by_student(mean: f64, error: f64, freedom: f64, n: usize, level: f64) -> Comparison {
     let student = StudentsT::new(0.0, 1.0, freedom).expect("a degree of freedom");
-    // Without any spread the difference is certain.
-    let error = error.max(f64::MIN_POSITIVE);
-    let delta = terms.delta.ln_1p();
-    let upper_tail = |distance: f64| student.sf(distance / error);
-    let reach = student.inverse_cdf(0.5 + terms.level / 2.0) * error;
-    let alpha = 1.0 - terms.level;
-    let verdict = if upper_tail(mean.abs() - delta) <= alpha / 2.0 {
-        if mean > 0.0 { Verdict::Worse } else { Verdict::Better }
-    } else if upper_tail(delta - mean.abs()) <= alpha {
-        Verdict::Equivalent
-    } else {
-        Verdict::Open
-    };
-    Comparison {
-        difference: mean,
-        lower: mean - reach,
-        upper: mean + reach,
-        n,
-        p_any: 2.0 * upper_tail(mean.abs()),
-        verdict,
-    }
+    let reach = student.inverse_cdf(0.5 + level / 2.0) * error;
+    Comparison { difference: mean, lower: mean - reach, upper: mean + reach, n }
 }
 
 fn inconclusive(difference: f64, n: usize) -> Comparison {
-    Comparison { difference, lower: f64::NEG_INFINITY, upper: f64::INFINITY, n, p_any: 1.0, verdict: Verdict::Open }
+    Comparison { difference, lower: f64::NEG_INFINITY, upper: f64::INFINITY, n }
 }
 
 /// Mean (0 without values) and sample variance (0 for fewer than two).
@@ -172,20 +138,20 @@ mod tests {
     use crate::rng::seeded;
     use proptest::prelude::*;
 
-    const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
+    const LEVEL: f64 = 0.95;
+    const DELTA: f64 = 0.02;
 
     fn check(shift: f64, spread: f64, n: usize, expected: Verdict) {
         let mut random = seeded(4, 0);
         let differences: Vec<f64> = (0..n).map(|_| shift + spread * random.normal()).collect();
-        let got = paired(&differences, &TERMS);
-        assert_eq!(got.verdict, expected, "{got:?}");
+        let got = paired(&differences, 1.0, LEVEL);
+        assert_eq!(got.by_interval(DELTA), expected, "{got:?}");
     }
 
     #[test]
     fn systematic_error_widens_the_interval() {
-        let terms = ComparisonTerms { level: 0.95, delta: 0.05 };
         let differences: Vec<f64> = (0..12).map(|block| 0.5 + 0.01 * f64::from(block % 2)).collect();
-        let comparison = paired(&differences, &terms);
+        let comparison = paired(&differences, 1.0, LEVEL);
         assert_eq!(comparison.by_interval(0.05), Verdict::Worse);
         assert_eq!(comparison.widened(0.1).by_interval(0.05), Verdict::Worse);
         assert_eq!(comparison.widened(0.48).by_interval(0.05), Verdict::Open);
@@ -193,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_replacement_that_is_not_slower_passes() {
-        let comparison = paired(&[0.0, 0.01, -0.01, 0.0, 0.01, -0.01], &TERMS);
+        let comparison = paired(&[0.0, 0.01, -0.01, 0.0, 0.01, -0.01], 1.0, LEVEL);
         let check = |lower: f64, upper: f64, expected: Verdict| {
             let got = Comparison { lower, upper, ..comparison }.by_interval(0.05);
             assert_eq!(got, expected, "{lower} to {upper}");
@@ -217,13 +183,24 @@ mod tests {
     }
 
     #[test]
+    fn correlated_blocks_widen_the_interval() {
+        let differences = [0.03, 0.031, 0.033, 0.034, 0.036, 0.037];
+        let [plain, wider] = [1.0, 5.0].map(|widening| paired(&differences, widening, LEVEL));
+        assert!((wider.upper - wider.difference - 5.0 * (plain.upper - plain.difference)).abs() < 1e-12);
+        assert_eq!((plain.by_interval(0.025), wider.by_interval(0.025)), (Verdict::Worse, Verdict::Open));
+    }
+
+    #[test]
     fn stored_runs_need_five_earlier_sessions() {
         let history = [0.0, 0.01, -0.01, 0.02, -0.02];
-        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, Verdict::Open);
-        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, Verdict::Open);
-        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
+        let check = |before: &[f64], after: &[f64], expected| {
+            assert_eq!(between_sessions(before, after, LEVEL).by_interval(DELTA), expected);
+        };
+        check(&history[..4], &[0.5; 3], Verdict::Open);
+        check(&history, &[], Verdict::Open);
+        check(&history, &[0.5], Verdict::Worse);
         let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
-        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
+        check(&many, &many, Verdict::Equivalent);
     }
 
     #[test]
@@ -236,29 +213,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn interval_is_stricter_than_one_sided_tests(
-            differences in prop::collection::vec(-0.1_f64..0.1, 6..40),
-            delta in 0.001_f64..0.2,
-        ) {
-            let got = paired(&differences, &ComparisonTerms { delta, ..TERMS });
-            let shown = got.by_interval(delta);
-            let is_wider = shown == Verdict::Open && got.verdict == Verdict::Equivalent;
-            let is_not_slower = matches!(shown, Verdict::Better | Verdict::Equivalent) && got.upper <= delta.ln_1p();
-            prop_assert!(shown == got.verdict || is_wider || is_not_slower, "{:?}", got);
-        }
-
-        #[test]
-        fn swapping_subjects_swaps_the_result(
+        fn swapping_subjects_mirrors_the_interval(
             differences in prop::collection::vec(-0.1_f64..0.1, 6..40)
         ) {
             let swapped: Vec<f64> = differences.iter().map(|x| -x).collect();
-            let (one, other) = (paired(&differences, &TERMS), paired(&swapped, &TERMS));
-            let expected = match one.verdict {
-                Verdict::Worse => Verdict::Better,
-                Verdict::Better => Verdict::Worse,
-                same => same,
-            };
-            prop_assert_eq!(other.verdict, expected);
+            let (one, other) = (paired(&differences, 1.0, LEVEL), paired(&swapped, 1.0, LEVEL));
+            prop_assert!((one.lower + other.upper).abs() < 1e-9 && (one.upper + other.lower).abs() < 1e-9);
         }
     }
 }

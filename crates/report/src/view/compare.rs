@@ -13,6 +13,7 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::GroupRow;
 
+use super::analyses::GroupProgress;
 use super::bottleneck_inputs::carried_share;
 use super::counted_trials::Settled;
 use super::estimate::total_rate;
@@ -21,7 +22,6 @@ use super::input::CompareInput;
 use super::levels::{is_default, moves_nothing, varied};
 use super::numbers::HarmKind;
 use super::numbers::difference::share;
-use super::recommendation::GroupProgress;
 use crate::SessionData;
 
 /// One group, judged.
@@ -48,8 +48,8 @@ pub struct GroupAnalysis<'a> {
     pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
-    /// The confirmation blocks by CPU time of a run, where two programs are compared by their time and the A/A control agrees.
-    pub input_of_cpu: Option<GroupInput>,
+    /// The confirmation blocks by CPU time of a run with the verdict on them, where two programs are compared by their time.
+    pub of_cpu: Option<(GroupInput, GroupVerdict)>,
     /// The verdict by CPU time, where a busy machine leaves time undecided and the A/A control agrees.
     pub cpu: Option<GroupVerdict>,
     /// The verdict by the p99 of calls, where a load is offered and the A/A control agrees.
@@ -149,10 +149,14 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let once = once(&input, &verdict, &standing, method);
     let tasks = || cells.iter().flat_map(|at| &settled[*at].measured).filter_map(|trial| trial.task());
     let is_timed = is_of_two && tasks().all(|task| matches!(task.counted, Counted::Runs | Counted::Bytes));
-    let by_cpu = is_timed.then(|| self::input(&cells, twin, Trial::cpu_ns_per_run, scene));
+    let of_cpu = is_timed.then(|| {
+        let input = self::input(&cells, twin, Trial::cpu_ns_per_run, scene);
+        let verdict = analyse(&input, method);
+        (input, verdict)
+    });
     GroupAnalysis {
         row,
-        input_of_cpu: by_cpu.filter(|input| analyse(input, method).systematic() == 0.0),
+        of_cpu,
         cpu: None,
         p99: None,
         varied: varied_choices(&candidates, settled),

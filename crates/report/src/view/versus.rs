@@ -3,7 +3,8 @@
 //! The verdict is read off the interval that is printed, so that the two never contradict each other. Differences are
 //! logarithms of costs; a difference is a share of the faster one's time, so that a margin means the
 //! same in both directions. Blocks count as everywhere: those up to the last look, merged where neighbours depend on each
-//! other. An A/A control that differs significantly widens the interval by as much as it may differ.
+//! other, with the interval widened for what dependence is left. An A/A control that differs significantly widens it by as much as
+//! it may differ.
 //!
 //! CPU time of two programs is looked at only where time decides nothing, and can only show that B is worse: a program that
 //! waits longer uses no more of it.
@@ -12,8 +13,8 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Cost, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::block_dependence::merge;
-use bytegauge_stats::compare::{Comparison, ComparisonTerms, Verdict, paired};
-use bytegauge_stats::group::{BlockInput, GroupInput};
+use bytegauge_stats::compare::{Comparison, Verdict, paired};
+use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
@@ -48,12 +49,12 @@ impl Compared {
         }) else {
             return open(None);
         };
-        let terms = ComparisonTerms { level: group.standing.level, delta: margin };
-        let pairs =
-            |input: &GroupInput| paired(&merge(&differences(input, [a, b]), group.verdict.merged_by.max(1)), &terms);
-        let comparison = pairs(&group.input);
-        // The cause that makes equal subjects differ may make these two differ by as much.
-        let comparison = comparison.widened(group.verdict.systematic());
+        let pairs = |input: &GroupInput, verdict: &GroupVerdict| {
+            let merged = merge(&differences(input, [a, b]), verdict.merged_by.max(1));
+            // The cause that makes equal subjects differ may make these two differ by as much.
+            paired(&merged, verdict.widening, group.standing.level).widened(verdict.systematic())
+        };
+        let comparison = pairs(&group.input, &group.verdict);
         let verdict = comparison.by_interval(margin);
         let stalls = |choice: usize, unless: Verdict| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
@@ -67,7 +68,7 @@ impl Compared {
             .or_else(|| group.behind(a).map(|share| format!("A {}, which B carries", carried(share))))
             .or_else(|| group.behind(b).map(|share| format!("B {}, which A carries", carried(share))));
         let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
-        let by_cpu = group.input_of_cpu.as_ref().map(pairs).filter(|cpu| {
+        let by_cpu = group.of_cpu.as_ref().map(|(input, verdict)| pairs(input, verdict)).filter(|cpu| {
             verdict == Verdict::Open && group.standing.proves && cpu.by_interval(margin) == Verdict::Worse
         });
         if let Some(cpu) = by_cpu {

@@ -3,11 +3,12 @@
 use super::{Demand, RunTally, Runs, VerificationRow, number};
 use crate::harness_check::slope;
 use crate::sim::{Noise, SWINGS, Scenario, Steal};
-use bytegauge_stats::compare::{ComparisonTerms, Verdict, paired};
+use bytegauge_stats::compare::{Comparison, Verdict, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const BLOCKS: usize = 20;
-const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
+/// The difference that matters.
+const MARGIN: f64 = 0.02;
 /// Spread of the A/A control's difference, 1 %, as a trial's spread.
 const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
 
@@ -21,7 +22,7 @@ pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
 /// A/A: two names for the same thing.
 fn equal_arms(runs: Runs) -> Vec<VerificationRow> {
     let row = |noise: Noise, demand: Demand| {
-        let tally = runs.share(8000, 700, |random| paired(&differences(0.0, noise, random), &TERMS).p_any < 0.05);
+        let tally = runs.share(8000, 700, |random| is_seen(&compared(&differences(0.0, noise, random))));
         let name = format!("A/A called different, {}", noise.name());
         runs.row(tally, name, demand, format!("{BLOCKS} blocks, alpha 5 %"))
     };
@@ -37,7 +38,7 @@ fn stolen_arms(runs: Runs) -> VerificationRow {
     let steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
     let quiet = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
     let scenario = Scenario { steal, ..quiet };
-    let tally = runs.share(8000, 701, |random| paired(&second_minus_first(&scenario, random), &TERMS).p_any < 0.05);
+    let tally = runs.share(8000, 701, |random| is_seen(&compared(&second_minus_first(&scenario, random))));
     let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four costs 50 % more");
     runs.row(tally, "A/A called different, steal", Demand::Within(3.0, 7.0), note)
 }
@@ -54,8 +55,8 @@ fn slowdowns(runs: Runs) -> Vec<VerificationRow> {
     ] {
         let mut tally = RunTally::default();
         for _ in 0..runs.repetitions(4000) {
-            let got = paired(&differences(percent / 100.0, Noise::Normal, &mut random), &TERMS);
-            tally.count(got.p_any < 0.05);
+            let got = compared(&differences(percent / 100.0, Noise::Normal, &mut random));
+            tally.count(is_seen(&got));
             points.push((percent, 100.0 * got.difference.exp_m1()));
         }
         let note = format!("{BLOCKS} blocks, A/A control's spread 1 %");
@@ -67,19 +68,28 @@ fn slowdowns(runs: Runs) -> Vec<VerificationRow> {
     rows
 }
 
-/// A difference of exactly δ is neither within nor beyond: either claim is an error.
+/// A difference of exactly the margin is neither less nor more: either claim is an error.
 fn borderline(runs: Runs) -> Vec<VerificationRow> {
     let mut random = seeded(runs.seed, 900);
     let [mut within, mut beyond] = [RunTally::default(); 2];
     for _ in 0..runs.repetitions(8000) {
-        let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
-        within.count(verdict == Verdict::Equivalent);
-        beyond.count(matches!(verdict, Verdict::Worse | Verdict::Better));
+        let result = compared(&differences(MARGIN, Noise::Normal, &mut random)).by_interval(MARGIN);
+        within.count(result == Verdict::Equivalent);
+        beyond.count(matches!(result, Verdict::Worse | Verdict::Better));
     }
     vec![
-        runs.row(within, "a difference of δ called equivalent", Demand::AtMost(5.5), "nominal 5 %"),
-        runs.row(beyond, "a difference of δ called beyond", Demand::AtMost(5.5), "nominal 2.5 %"),
+        runs.row(within, "slower by the margin, called not slower", Demand::AtMost(3.5), "nominal 2.5 %"),
+        runs.row(beyond, "slower by the margin, called slower", Demand::AtMost(3.5), "nominal 2.5 %"),
     ]
+}
+
+fn compared(differences: &[f64]) -> Comparison {
+    paired(differences, 1.0, 0.95)
+}
+
+/// Whether an interval excludes "no difference".
+fn is_seen(comparison: &Comparison) -> bool {
+    comparison.lower > 0.0 || comparison.upper < 0.0
 }
 
 fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {

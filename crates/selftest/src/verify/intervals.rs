@@ -3,7 +3,7 @@
 use super::{Demand, RunTally, Runs, VerificationRow};
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
 use bytegauge_stats::block_dependence::dependent;
-use bytegauge_stats::compare::{ComparisonTerms, paired};
+use bytegauge_stats::compare::paired;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::rng::seeded;
 
@@ -84,7 +84,7 @@ fn paired_covered(environment: Environment, order: Order, runs: Runs) -> (RunTal
         let rows = scenario.rows(TRIALS, &mut random);
         let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
         sign.count(covers(&sign_interval(&differences, 0.95), truth));
-        let mean = paired(&differences, &ComparisonTerms { level: 0.95, delta: 0.02 });
+        let mean = paired(&differences, 1.0, 0.95);
         student.count(mean.lower <= truth && truth <= mean.upper);
     }
     (sign, student)

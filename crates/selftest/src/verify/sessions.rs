@@ -1,7 +1,7 @@
 //! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
 use bytegauge_stats::across::{Replicate, across};
-use bytegauge_stats::compare::{ComparisonTerms, Verdict, between_sessions};
+use bytegauge_stats::compare::{Verdict, between_sessions};
 use bytegauge_stats::outlier::limit;
 use bytegauge_stats::quantile::{ROUND_MEANS, batched_interval, student_interval};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -36,7 +36,7 @@ const TRIALS: usize = 20;
 const TRIAL: f64 = 0.05;
 /// Spread between sessions.
 const BETWEEN: f64 = 0.1;
-const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.05 };
+const MARGIN: f64 = 0.05;
 
 /// Two subjects in sessions of their own: six and three of them.
 fn compared(runs: Runs) -> Vec<VerificationRow> {
@@ -51,8 +51,8 @@ fn compared(runs: Runs) -> Vec<VerificationRow> {
             (0..sessions).map(mean).collect()
         };
         let (before, after) = (means(6), means(3));
-        let judged = between_sessions(&before, &after, &TERMS);
-        called.count(matches!(judged.verdict, Verdict::Worse | Verdict::Better));
+        let judged = between_sessions(&before, &after, 0.95);
+        called.count(matches!(judged.by_interval(MARGIN), Verdict::Worse | Verdict::Better));
         alike.count(judged.lower <= 0.0 && judged.upper >= 0.0);
     }
     let several = format!("6 and 3 sessions, equal subjects, {:.0} % between sessions", BETWEEN * 100.0);
