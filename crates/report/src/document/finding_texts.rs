@@ -94,7 +94,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         Fact::ControlDiffers { widened } => {
             format!("{}, measured twice, differs: intervals are wider by {}", own(), at_most(*widened))
         }
-        Fact::Noise { cause, amount, of } => noise(*cause, *amount, *of, &other()),
+        Fact::Noise { cause, amount, of } => noise(*cause, *amount, *of),
         Fact::SeveralSpeeds { slow_share, times_least, times_most } => {
             let [least, most] = [*times_least, *times_most].map(|times| significant(times, 2));
             let times = if least == most { least } else { format!("{least} to {most}") };
@@ -211,7 +211,7 @@ pub fn shared_calls(WorkersView { threads, fair_share, least_share, most_share }
     format!("the {threads} threads of the server had {range} of the calls each, where at most {fair} would be fair")
 }
 
-fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String {
+fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> String {
     match cause {
         NoiseCause::Control => {
             let most = at_most(amount);
@@ -228,11 +228,6 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String
             let of = counted(of.unwrap_or(0.0) as usize, "trial");
             format!("the hypervisor took CPU time in {amount} of {of}")
         }
-        NoiseCause::UnevenSteal => format!(
-            "the hypervisor took CPU time in {} of its trials, and in {} of those of {other}",
-            percent(amount),
-            percent(of.unwrap_or(0.0))
-        ),
         NoiseCause::Throttled => format!("the control group throttled the session for {} s", significant(amount, 2)),
         NoiseCause::LateClients => format!(
             "{} of {} are the delay of the load generator",

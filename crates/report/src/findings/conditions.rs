@@ -11,7 +11,6 @@ use crate::results::{self, OptionResult, OptionStatus, Test, harm};
 use crate::view::calls;
 use crate::view::check::has_value;
 use crate::view::estimate::rate_of_all;
-use crate::view::groups::NOTICED_P;
 use crate::view::numbers::{
     AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
 };
@@ -77,10 +76,6 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     };
     all.extend(once(&group.once_proven, true));
     all.extend(once(&group.once_avoided, false));
-    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= NOTICED_P) {
-        let fact = noise(NoiseCause::UnevenSteal, stolen.most_share, Some(stolen.least_share));
-        all.push(warning(fact).of_option(&stolen.most).with_other(Some(&stolen.least)));
-    }
     if let Some(look) = group.look.as_ref().filter(|look| look.cut_short) {
         all.push(note(Fact::Reduced { kept: "blocks".into(), had: look.blocks as f64, planned: look.planned as f64 }));
     }

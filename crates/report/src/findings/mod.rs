@@ -1,4 +1,5 @@
-//! The third stage: facts that decide how to read the results. Each has a kind, its numbers and a severity, and no text.
+//! The third stage: facts that decide how to read the results. Each has a kind, its numbers and a severity;
+//! `document::finding_texts` words it. The table of settings whose effect differs on a network has its sentences next to its conditions.
 
 mod conditions;
 pub mod earlier;
@@ -212,8 +213,6 @@ pub enum NoiseCause {
     OtherPrograms,
     /// The hypervisor took CPU time.
     Steal,
-    /// It did so more often from one option than from another.
-    UnevenSteal,
     /// The control group was throttled.
     Throttled,
     /// The clients themselves were late.
@@ -298,10 +297,9 @@ impl Finding {
             Fact::NotMeasured { .. } => 16,
             Fact::ShortRuns { .. } => 17,
             Fact::Reduced { .. } => 18,
-            Fact::Noise { cause: NoiseCause::UnevenSteal, .. } => 19,
-            Fact::Noise { cause: NoiseCause::MeansDisagree, .. } => 20,
-            Fact::Noise { cause: NoiseCause::LateClients, .. } => 21,
-            Fact::Noise { cause: NoiseCause::Harness, .. } => 22,
+            Fact::Noise { cause: NoiseCause::MeansDisagree, .. } => 19,
+            Fact::Noise { cause: NoiseCause::LateClients, .. } => 20,
+            Fact::Noise { cause: NoiseCause::Harness, .. } => 21,
         }
     }
 

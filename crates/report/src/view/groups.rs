@@ -1,18 +1,15 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
-use std::collections::BTreeMap;
-
 use bytegauge_model::{CellId, Cost, Stage, Trial, Workload};
 use bytegauge_stats::group::{GroupVerdict, Twin};
-use bytegauge_stats::noise_grade::{Uneven, uneven};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
 use super::compare::GroupAnalysis;
-use super::counted_trials::{Blocks, Settled};
+use super::counted_trials::Settled;
 use super::input::GroupBlocks;
 use super::numbers::difference::share;
-use super::numbers::{GroupView, LinkView, OptionRatio, SerialView, StolenView, TwinView};
+use super::numbers::{GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::recommendation::{Conditions, recommendation};
 use super::{audit, check, cost, link};
 
@@ -53,7 +50,6 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         recommendation: recommendation(judged, conditions),
         once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
         once_proven: judged.once.proven.iter().filter_map(|&choice| of_choice(choice)).collect(),
-        stolen: stolen(judged, conditions.settled, conditions.blocks, conditions.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit_max),
         over_time: None,
         link: link_of(judged, conditions),
@@ -170,24 +166,4 @@ fn pivot(judged: &GroupAnalysis, conditions: &Conditions) -> Option<usize> {
         rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     };
     judged.cell(judged.alone.cell).or_else(|| judged.cell(judged.verdict.leader())).or_else(fastest)
-}
-
-/// Up to this p-value a dependence of steal on the cell is reported.
-pub const NOTICED_P: f64 = 0.01;
-
-/// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
-/// counted.
-fn stolen(judged: &GroupAnalysis, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
-    let cells = &judged.cells;
-    let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();
-    for (place, &at) in cells.iter().enumerate() {
-        for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {
-            hits.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[place] =
-                trial.machine.as_ref().map(|machine| machine.steal_ns > 0);
-        }
-    }
-    let complete: Vec<Vec<bool>> = hits.into_values().filter_map(|row| row.into_iter().collect()).collect();
-    let Uneven { most, most_share, least, least_share, p_value, blocks } = uneven(&complete, seed)?;
-    let id = |place: usize| settled[cells[place]].cell.id.clone();
-    Some(StolenView { most: id(most), most_share, least: id(least), least_share, p: p_value, trials: blocks })
 }

@@ -2,7 +2,7 @@
 //!
 //! Field names are the keys of `schema/report.schema.json`. An unknown value is `None` (JSON `null`),
 //! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units come last in
-//! the name. Holds no logic beyond looking a thing up.
+//! the name. Holds no logic beyond finding and summing its own values.
 //!
 //! Each part of the document has a file of its own.
 
@@ -40,7 +40,7 @@ pub use check::{
 pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 pub use group::{
     AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,
-    LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, StolenView, TwinView,
+    LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, TwinView,
 };
 
 /// The whole report of one session.

@@ -40,7 +40,6 @@ fn every_kind_of_session_is_valid() {
     check("devices", &session(&Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], ..small() }));
     check("screened", &session(&Plan { confirm_blocks: 0, ..small() }));
     check("alarm", &session(&Plan { twin_bias: 0.1, ..small() }));
-    check("stolen", &session(&Plan { steal: 0.2, ..small() }));
     let mut looks = session(&small());
     for row in &mut looks.groups {
         row.facts.insert("looks".into(), json!(3));

@@ -231,32 +231,6 @@ fn blocks_with_much_steal_count() {
     assert!(view.cells_of(&g1.id).filter(|c| c.stage == Some(Stage::Confirm) && c.trials > 0).all(|c| c.trials == 40));
 }
 
-#[test]
-fn steal_that_depends_on_a_cell_is_found() {
-    let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
-    let confirmed = |trial: &Trial| trial.stage == Stage::Confirm;
-    let first = data.trials.iter().find(|trial| confirmed(trial)).expect("a trial").cell.clone();
-    let mut hit = |cells: &dyn Fn(&CellId) -> bool, every: usize| {
-        for (at, trial) in data.trials.iter_mut().filter(|trial| confirmed(trial) && cells(&trial.cell)).enumerate() {
-            let stolen_ns = if at % every == 0 { 10_000_000 } else { 0 };
-            trial.machine.as_mut().expect("the machine's use").steal_ns = stolen_ns;
-        }
-    };
-    hit(&|_| true, 5);
-    hit(&|cell| *cell == first, 1);
-    let view = view(&data);
-    let stolen = view.groups[0].stolen.as_ref().expect("steal was seen");
-    assert_eq!((&stolen.most, stolen.most_share, stolen.trials), (&first, 1.0, 40));
-    assert!(stolen.p <= 0.01 && stolen.least_share < 0.3, "{stolen:?}");
-    let found = view.findings.iter().find(|finding| crate::is_kind(finding, "noise/uneven-steal")).expect("a finding");
-    assert!(
-        found.finding.option.as_ref() == Some(&first) && found.text.contains("in 100 % of its trials"),
-        "{found:?}"
-    );
-    assert_eq!(view.cell(&first).map(|cell| cell.stolen_trials), Some(40));
-    assert!(view.cells.iter().filter(|cell| cell.stage == Some(Stage::Screen)).all(|cell| cell.stolen_trials == 0));
-}
-
 fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {
     let mut data = session(&Plan { confirm_blocks: blocks, ..small() });
     for row in &mut data.groups {

@@ -70,7 +70,7 @@ pub const PUBLISHED: &str = "published";
 type TablePart = (&'static str, fn(Runs) -> Vec<VerificationRow>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
-const PARTS: [TablePart; 21] = [
+const PARTS: [TablePart; 20] = [
     ("sign intervals", intervals::sign_coverage),
     ("paired differences", intervals::paired_coverage),
     ("absolute intervals", intervals::absolute_flags),
@@ -87,7 +87,6 @@ const PARTS: [TablePart; 21] = [
     ("audit", audit::rows),
     ("rounds", sessions::rows_of_rounds),
     ("several sessions", sessions::rows),
-    ("uneven steal", shared::uneven_steal),
     ("two subjects", comparisons::rows),
     ("calls that a window cuts", models::rows),
     ("cost model", models::cost_rows),

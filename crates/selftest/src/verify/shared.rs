@@ -4,7 +4,6 @@ use super::{Demand, RunTally, Runs, Scale, VerificationRow};
 use crate::sim::{Noise, SWINGS, Scenario, Steal, Trials};
 use bytegauge_stats::decision_rule::recommend;
 use bytegauge_stats::group::{BlockInput, GroupInput, Method, analyse};
-use bytegauge_stats::noise_grade::uneven;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);
@@ -106,17 +105,4 @@ fn confirmed(scenario: &Scenario, kind: WorldKind, random: &mut RandomStream) ->
         input.blocks = calm.map(|(block, _): (BlockInput, _)| block).collect();
     }
     input
-}
-
-/// Whether steal is called uneven where it is not.
-pub(super) fn uneven_steal(runs: Runs) -> Vec<VerificationRow> {
-    let mut seed = runs.seed;
-    let tally = runs.share(4000, 0x57ea, |random| {
-        let hits: Vec<Vec<bool>> = (0..58).map(|_| (0..4).map(|_| random.uniform() < 0.25).collect()).collect();
-        let found = uneven(&hits, seed);
-        seed = seed.wrapping_add(1);
-        found.is_some_and(|found| found.p_value < 0.05)
-    });
-    let note = "4 cells, 58 blocks, at p < 0.05";
-    vec![runs.row(tally, "steal called uneven that is not", Demand::Within(3.0, 7.0), note)]
 }

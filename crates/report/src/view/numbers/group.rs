@@ -62,9 +62,6 @@ pub struct GroupView {
     /// Cells that an earlier look named and proved to be within the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_proven: Vec<CellId>,
-    /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
-    /// shows it.
-    pub stolen: Option<StolenView>,
     /// The cost of a call and of a byte.
     pub cost_model: CostModel,
     /// The last long trial of its option over time; absent without a request, or without a long trial.
@@ -143,23 +140,6 @@ pub struct InterimView {
     /// Blocks with which the last look ends.
     #[serde(skip)]
     pub last_blocks: usize,
-}
-
-/// How often the hypervisor took CPU time during the trials of the confirmed cells.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct StolenView {
-    /// The cell that was hit most often.
-    pub most: CellId,
-    /// Share of its trials that were hit.
-    pub most_share: f64,
-    /// The cell that was hit least often.
-    pub least: CellId,
-    /// Share of its trials that were hit.
-    pub least_share: f64,
-    /// p-value of "it falls on all cells alike", by exchanges within blocks.
-    pub p: f64,
-    /// Trials of each cell.
-    pub trials: usize,
 }
 
 /// Trials that ran to their end and in which nothing moved.
