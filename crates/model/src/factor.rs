@@ -22,8 +22,9 @@ pub(crate) mod row;
 mod table;
 
 use crate::end::EndRole;
+use crate::named_levels::{ComparedCondition, ProgramRole};
 use crate::spec::Spec;
-use crate::workload::{ComparedCondition, ProgramRole, WORKLOADS, Workload};
+use crate::workload::{WORKLOADS, Workload};
 
 pub use row::{Defaults, Factor, HelpSection, Needs, Role, SECTIONS, SIZE_MAX};
 pub use table::{FACTORS, FactorKey, OPTIONS};

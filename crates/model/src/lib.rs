@@ -17,6 +17,7 @@ pub mod escape;
 pub mod factor;
 pub mod kernel_faults;
 pub mod level;
+pub mod named_levels;
 pub mod option;
 pub mod place;
 pub mod profile;
@@ -53,6 +54,9 @@ pub use end::{ByRole, EndReports, EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndCounts, EndReport, FlowReport, Iperf3Report, TcpReport};
 pub use factor::{FACTORS, Factor, FactorKey, Role};
 pub use level::{Level, LevelError};
+pub use named_levels::{
+    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SEND_FROM, SendFrom,
+};
 pub use place::{Direction, Place};
 pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
 pub use relay_choice::{RelayChoice, RunningRelay};
@@ -71,10 +75,7 @@ pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
 pub use unit::{Bytes, Nanos};
 pub use value::TypedLevel;
 pub use wait_causes::SocketWaits;
-pub use workload::{
-    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, Cost, MessageWrites, ProgramRole, SEND_FROM,
-    SendFrom, WORKLOADS, Workload,
-};
+pub use workload::{Cost, WORKLOADS, Workload};
 
 /// Mixes the bits of a number: one step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014), the same on every machine and in every version.

@@ -12,6 +12,10 @@ use crate::catalog::{
 use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
 use crate::level::{Level, LevelKind};
+use crate::named_levels::{
+    CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
+    SendFrom,
+};
 use crate::place::{DIRECTIONS, Direction, Place};
 use crate::profile::PROFILES;
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS, RelayPlacement, RelayThreads};
@@ -20,10 +24,6 @@ use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, Implementation, MODES, Mode, RingFlags, SETUPS, USER_DATA, UserData};
 use crate::slo::Slo;
 use crate::tls::{TLS_KINDS, Tls};
-use crate::workload::{
-    CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
-    SendFrom,
-};
 
 /// Names with their descriptions.
 type Listed = Vec<(&'static str, &'static str)>;

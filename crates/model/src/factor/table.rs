@@ -7,6 +7,7 @@ use crate::emulated::{LinkRate, LossShare};
 use crate::end::EndRole;
 use crate::factor::row::*;
 use crate::level::LevelKind;
+use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 use crate::option::{OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
@@ -17,7 +18,6 @@ use crate::slo::Slo;
 use crate::spec::Spec;
 use crate::tls::Tls;
 use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, or_word};
-use crate::workload::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 
 /// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
 macro_rules! declare {

@@ -3,10 +3,10 @@
 //! Also the number of flows and threads.
 
 use crate::emulated::EmulatedLink;
+use crate::named_levels::ProgramRole;
 use crate::place::{Direction, Place};
 use crate::relay::RelayMethod;
 use crate::spec::Spec;
-use crate::workload::ProgramRole;
 use crate::{Cost, Engine, Transport, Workload};
 
 impl Spec {

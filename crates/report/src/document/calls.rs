@@ -1,13 +1,13 @@
 //! Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
 //! what failed and why.
 
-use bytegauge_model::Nanos;
 use bytegauge_model::unit::{about_bytes, call_rate};
+use bytegauge_model::{Nanos, UdpUse};
 
 use super::details::Rows;
 use super::finding_texts::shared_calls;
-use crate::view::calls::{CLOSED, deaths};
-use crate::view::numbers::{CallView, CellView, EngineView, ErrorView};
+use crate::view::calls::CLOSED;
+use crate::view::numbers::{CallDatagramView, CallView, CellView, EngineView, ErrorView};
 use crate::words::number::{number, share};
 
 /// More kinds of errors than this are for JSON.
@@ -115,4 +115,67 @@ fn errors(rows: &Rows) -> Vec<String> {
     let texts =
         all.iter().map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
     texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
+}
+
+/// A place of losses that no socket counts.
+pub const BACKLOG: &str =
+    "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
+
+/// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
+fn deaths(seen: &CallDatagramView) -> Option<String> {
+    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
+    let parts = [
+        known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
+        known(seen.requests_lost_elsewhere, "requests were lost at an unknown place"),
+        known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
+        known(seen.replies_unsent, "replies could not be sent"),
+        some(seen.replies_dropped, "replies found a client's receive buffer full"),
+        known(seen.replies_lost_elsewhere, "replies were lost at an unknown place"),
+        some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
+        some(seen.duplicated, "replies came twice"),
+        some(seen.overtaken, "replies were overtaken by later ones"),
+        some(seen.strange, "datagrams answered no call"),
+    ];
+    let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
+    let backlog = seen.namespace.and_then(|udp| udp.backlog_drops).filter(|_| is_lost).unwrap_or(0);
+    let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
+    let elsewhere = [
+        some(backlog, BACKLOG),
+        of_all(|udp| udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
+        of_all(|udp| udp.checksum_errors, "datagrams of any process had a wrong checksum"),
+    ];
+    let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
+    (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_named_with_their_place() {
+        assert_eq!(deaths(&CallDatagramView { requests_sent: 9, ..Default::default() }), None);
+        let seen = CallDatagramView {
+            requests_sent: 100,
+            requests_dropped: Some(7),
+            requests_lost_elsewhere: Some(3),
+            late: 2,
+            ..CallDatagramView::default()
+        };
+        let text = deaths(&seen).unwrap();
+        assert!(
+            text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
+        );
+        let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
+        let text = deaths(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
+        assert!(text.contains("3 packets of any process were dropped by a CPU's full backlog"), "{text}");
+        // If all arrived, the backlog dropped packets of other processes.
+        let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
+        assert_eq!(deaths(&whole), None);
+        assert!(
+            text.contains("3 requests were lost at an unknown place") && text.contains("2 replies came after"),
+            "{text}"
+        );
+    }
 }

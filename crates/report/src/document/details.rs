@@ -6,7 +6,6 @@ use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
 use crate::results::harm::truncated_share;
-use crate::view::calls::BACKLOG;
 use crate::view::cost::ERROR_MAX;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
@@ -199,7 +198,7 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     phrases.extend(some(datagrams.duplicated, "came twice"));
     phrases.extend(some(datagrams.sends_refused, "sends were refused without room in the buffer and tried again"));
     let backlog = namespace.and_then(|udp| udp.backlog_drops).filter(|_| datagrams.lost_unknown > 0);
-    phrases.extend(some(backlog.unwrap_or(0), BACKLOG));
+    phrases.extend(some(backlog.unwrap_or(0), super::calls::BACKLOG));
     phrases.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped without memory (net.ipv4.udp_mem)"));
     phrases.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
     (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))

@@ -14,10 +14,11 @@ use bytegauge_model::{
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
-use super::calls::{self, listen_overflows, not_accepted};
+use super::calls;
 use super::counted_trials::Settled;
 use super::knee::objective;
 use super::levels::moves_nothing;
+use super::listener_queue::{listen_overflows, not_accepted};
 use super::numbers::{CallView, Counters, CpuView, RingView};
 
 /// The known properties of a cell before its limit is determined.

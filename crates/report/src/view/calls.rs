@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use bytegauge_bottleneck::call_errors as errors;
 use bytegauge_bottleneck::call_errors::Circumstances;
 use bytegauge_model::{
-    CallDatagrams, CallError, CallReport, CellKind, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Place,
-    Spec, Trial, UdpUse,
+    CallError, CallReport, CellKind, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial,
 };
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
@@ -17,11 +16,11 @@ use bytegauge_stats::quantile::{median, sign_interval};
 use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
-use super::counters::namespace;
 use super::knee::knee;
+use super::listener_queue::listen_overflows;
 use super::numbers::{
-    CallDatagramView, CallView, CellView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView, LateFinding,
-    LatenessView, WorkersView,
+    CallView, CellView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView, LateFinding, LatenessView,
+    WorkersView,
 };
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
@@ -62,7 +61,7 @@ pub fn calls(settled: &Settled) -> Option<CallView> {
         workers: workers(settled),
         competing: competing(settled),
         delayed_acks: delayed_acks(settled),
-        datagrams: datagrams(settled),
+        datagrams: super::call_datagrams::datagrams(settled),
     })
 }
 
@@ -247,175 +246,4 @@ pub fn latest(cells: &[CellView], most: bool) -> Option<(&CellView, LateFinding)
     let part = |found: &LateFinding| found.late_ns / found.of_ns;
     let all = cells.iter().filter_map(|cell| Some((cell, found(cell)?)));
     all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))
-}
-
-// The datagrams of calls: which were lost and where.
-//
-// Only replies are rated here; the datagrams sent for them only explain losses.
-
-/// The datagrams of a cell; `None` if its calls had connections.
-fn datagrams(settled: &Settled) -> Option<CallDatagramView> {
-    let trials = &settled.trials;
-    let of_client = |trial: &Trial| trial.client()?.datagrams;
-    let of_server = |trial: &Trial| trial.end(EndRole::Server)?.call.as_ref()?.datagrams;
-    let of_rival = |trial: &Trial| trial.end(EndRole::Competitor)?.call.as_ref()?.datagrams;
-    let sum = |of: &dyn Fn(&Trial) -> Option<CallDatagrams>| {
-        trials.iter().filter_map(|trial| of(trial)).reduce(|a, b| a.plus(&b))
-    };
-    let client = [sum(&of_client), sum(&of_rival)].into_iter().flatten().reduce(|a, b| a.plus(&b))?;
-    let server = sum(&of_server);
-    let response = settled.cell.factors.response().or_else(|| settled.cell.factors.request());
-    let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
-    let rate = median(&rates);
-    Some(CallDatagramView {
-        reply_bytes_per_second: rate.zip(response).map(|(rate, bytes)| rate * bytes as f64),
-        requests_sent: client.sent,
-        requests_dropped: server.map(|server| server.dropped),
-        requests_truncated: server.map(|server| server.truncated),
-        requests_lost_elsewhere: server.map(|server| lost(client.sent, server.received, server.dropped)),
-        replies_unsent: server.map(|server| server.unsent),
-        replies_dropped: client.dropped,
-        replies_lost_elsewhere: server.map(|server| lost(server.sent, client.received, client.dropped)),
-        late: client.late,
-        duplicated: client.duplicated,
-        overtaken: client.overtaken,
-        strange: client.strange,
-        namespace: namespace(trials),
-    })
-}
-
-/// A place of losses that no socket counts.
-pub const BACKLOG: &str =
-    "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
-
-/// Datagrams that were sent, did not arrive, and are in no count of drops.
-fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
-    sent.saturating_sub(came).saturating_sub(dropped)
-}
-
-/// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
-pub fn deaths(seen: &CallDatagramView) -> Option<String> {
-    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
-    let parts = [
-        known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
-        known(seen.requests_lost_elsewhere, "requests were lost at an unknown place"),
-        known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
-        known(seen.replies_unsent, "replies could not be sent"),
-        some(seen.replies_dropped, "replies found a client's receive buffer full"),
-        known(seen.replies_lost_elsewhere, "replies were lost at an unknown place"),
-        some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
-        some(seen.duplicated, "replies came twice"),
-        some(seen.overtaken, "replies were overtaken by later ones"),
-        some(seen.strange, "datagrams answered no call"),
-    ];
-    let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
-    let backlog = seen.namespace.and_then(|udp| udp.backlog_drops).filter(|_| is_lost).unwrap_or(0);
-    let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
-    let elsewhere = [
-        some(backlog, BACKLOG),
-        of_all(|udp| udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
-        of_all(|udp| udp.checksum_errors, "datagrams of any process had a wrong checksum"),
-    ];
-    let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
-    (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
-}
-
-// Connections for which the server's backlog had no room: how many they were, and how that is known.
-//
-// With a Unix socket connect(2) reports it. A TCP client meets silence, as with a filter or a dead host, so only the counters that
-// the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
-
-/// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for
-/// another server on this machine by that of the whole network namespace. `None` where neither was counted.
-pub fn listen_overflows(settled: &Settled) -> Option<u64> {
-    let counts = settled.trials.iter().filter_map(|trial| overflows(&settled.cell.factors, trial));
-    counts.reduce(u64::saturating_add)
-}
-
-fn overflows(levels: &Spec, trial: &Trial) -> Option<u64> {
-    let own = trial.end(EndRole::Server).and_then(|server| server.call.as_ref()?.listen_drops);
-    own.or_else(|| trial.machine.as_ref()?.listen_overflows.get().filter(|_| listens_here(levels)))
-}
-
-fn listens_here(levels: &Spec) -> bool {
-    match levels.connect() {
-        None => true,
-        Some(Place::Ip(address)) => address.ip().is_loopback(),
-        Some(Place::Named { .. } | Place::Path(_) | Place::Iperf3(_)) => false,
-    }
-}
-
-/// Calls that failed because the backlog had no room. Every one of TCP needs an overflow of its own.
-pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 {
-    let sum = |is: fn(&ErrorView) -> bool| {
-        errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
-    };
-    let reported = sum(|error| error.class == ErrorClass::BacklogFull);
-    reported.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
-}
-
-fn is_silence(error: &ErrorView) -> bool {
-    error.class == ErrorClass::TimedOut && error.phase == ErrorPhase::Connect
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_are_named_with_their_place() {
-        assert_eq!(deaths(&CallDatagramView { requests_sent: 9, ..Default::default() }), None);
-        let seen = CallDatagramView {
-            requests_sent: 100,
-            requests_dropped: Some(7),
-            requests_lost_elsewhere: Some(lost(100, 90, 7)),
-            late: 2,
-            ..CallDatagramView::default()
-        };
-        let text = deaths(&seen).unwrap();
-        assert!(
-            text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
-        );
-        let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
-        let text = deaths(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
-        assert!(text.contains("3 packets of any process were dropped by a CPU's full backlog"), "{text}");
-        // If all arrived, the backlog dropped packets of other processes.
-        let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
-        assert_eq!(deaths(&whole), None);
-        assert!(
-            text.contains("3 requests were lost at an unknown place") && text.contains("2 replies came after"),
-            "{text}"
-        );
-    }
-
-    fn view(class: ErrorClass, phase: ErrorPhase, count: u64) -> ErrorView {
-        ErrorView { class, phase, count, request_bytes_lost: 0, reply_bytes_missing: 0, explanation: String::new() }
-    }
-
-    #[test]
-    fn only_datagrams_without_room_are_counted() {
-        let check = |class, phase, overflows, expected| {
-            assert_eq!(
-                not_accepted(&[view(class, phase, 10)], overflows),
-                expected,
-                "{class:?} {phase:?} {overflows:?}"
-            );
-        };
-        check(ErrorClass::BacklogFull, ErrorPhase::Connect, None, 10);
-        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(30), 10);
-        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(4), 4);
-        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(0), 0);
-        check(ErrorClass::TimedOut, ErrorPhase::Connect, None, 0);
-        check(ErrorClass::TimedOut, ErrorPhase::FirstByte, Some(30), 0);
-        check(ErrorClass::Refused, ErrorPhase::Connect, Some(30), 0);
-        check(ErrorClass::Reset, ErrorPhase::Connect, Some(30), 0);
-    }
-
-    #[test]
-    fn a_server_elsewhere_counts_for_itself() {
-        let at = |place: &str| listens_here(&Spec::from([("connect", place.into())]));
-        assert!(listens_here(&Spec::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
-        assert!(!at("192.0.2.7:7000") && !at("far.example:7000"));
-    }
 }

@@ -13,7 +13,7 @@ use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{
     AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, GroupView, InterimView,
-    ServiceView, Unreached, least_growth,
+    ServiceView, Unreached, VersusCost, least_growth,
 };
 use super::recommendation::Conditions;
 use crate::phrase;
@@ -161,9 +161,9 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
     Some(ChangesView {
         on: changes.on.to_string(),
         cost: match task.metric {
-            Metric::Cpu => "CPU time",
-            Metric::Counter(_) => "events",
-            _ => "time",
+            Metric::Cpu => VersusCost::CpuTime,
+            Metric::Counter(_) => VersusCost::Events,
+            _ => VersusCost::Time,
         },
         changes: judged.iter().flat_map(of_group).collect(),
         not_tried: changes.not_tried.clone(),

@@ -9,7 +9,8 @@ use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
 use bytegauge_stats::trial_metrics::{
-    CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_CHECKS, MORE_OF_RINGS, OF_RELAYS, PRINTED, THROUGHPUT, TrialMetric,
+    CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_CHECKS, MORE_OF_RINGS, OF_CALL_RELAYS, OF_STREAM_RELAYS, PRINTED,
+    THROUGHPUT, TrialMetric,
 };
 
 use super::counted_trials::Settled;
@@ -58,8 +59,8 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let of_relay = match settled.workload() {
         // The CPU time of its process is a small part of its cost.
         _ if method.is_some_and(|method| !method.has_back_pressure()) => &[],
-        Workload::Stream => &OF_RELAYS[..5],
-        _ => &OF_RELAYS[3..],
+        Workload::Stream => OF_STREAM_RELAYS,
+        _ => OF_CALL_RELAYS,
     };
     let of_peer = if settled.workload() == Workload::Stream { iperf3::METRICS } else { &[] };
     let all =

@@ -24,7 +24,7 @@ pub struct Floors {
     pub view: FloorView,
 }
 
-/// The threads of a floor's loop.
+/// A null call takes at least this time, nanoseconds: less is not resolved by the clock.
 const LEAST_NS: f64 = 0.02;
 
 impl Floors {

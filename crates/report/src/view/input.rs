@@ -6,12 +6,12 @@ use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, Spec, Stage
 use bytegauge_stats::group::Method;
 use serde::Deserialize;
 
+use super::analyses::SessionAnalyses;
 use super::consistency::contradiction;
 use super::counted_trials::{Blocks, Settled, settle};
 use super::environment;
 use super::levels::varied;
 use super::numbers::BlocksView;
-use super::recommendation::SessionAnalyses;
 use crate::SessionData;
 
 /// The input of the comparison: the trials of a session that count.

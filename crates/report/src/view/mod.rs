@@ -3,8 +3,10 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
+mod analyses;
 mod audit;
 pub(crate) mod bottleneck_inputs;
+mod call_datagrams;
 pub(crate) mod calls;
 mod cells;
 pub mod check;
@@ -24,6 +26,7 @@ mod iperf3;
 pub(crate) mod knee;
 mod levels;
 pub(crate) mod link;
+mod listener_queue;
 mod notes;
 pub mod numbers;
 mod options;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
-use bytegauge_model::workload::FILE_LEN;
+use bytegauge_model::named_levels::FILE_LEN;
 use bytegauge_model::{Engine, Fill, SendFrom, Tls};
 use bytegauge_sys::file;
 

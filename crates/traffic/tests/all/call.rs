@@ -1,7 +1,7 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of error classified.
 
 use crate::calls::{self, Ended, engines, kinds, setup, try_run};
-use bytegauge_model::workload::MESSAGE_WRITES;
+use bytegauge_model::named_levels::MESSAGE_WRITES;
 use bytegauge_model::{EndReport, Engine, FactorKey, Level, MessageWrites};
 use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{Reply, Setup};

@@ -202,9 +202,9 @@ pub struct EngineView {
     pub accepted_at_once: u64,
     /// Most datagrams in one system call, for an engine that can move several.
     pub datagrams_at_once: u64,
-    /// Share of them from multishot receives.
+    /// Share of the completions that came from multishot receives.
     pub multishot_share: Option<f64>,
-    /// Share of them that took more than one buffer.
+    /// Share of the completions that took more than one buffer.
     pub bundled_share: Option<f64>,
     /// Ends of multishot requests that found no buffer.
     pub out_of_buffers: u64,

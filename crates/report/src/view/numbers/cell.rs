@@ -285,7 +285,7 @@ impl CellOutcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HarmView {
     /// Share of the clients that had no answer during the whole measured time of a trial, although calls usually take less than
-    /// a tenth of it; mean over the trials. Closed loops only.
+    /// a sixth of it; mean over the trials. Closed loops only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starved_share: Option<f64>,
     /// Times that a connection found the listener's queue full, per call. The client tries again after a second.
@@ -387,7 +387,7 @@ pub struct RingView {
     pub checked: u64,
     /// Completions that the loop never took, over the rings' whole lives.
     pub left: u64,
-    /// Completions per such call.
+    /// Completions per call of io_uring_enter(2).
     pub nops_per_enter: Option<f64>,
     /// Rounds after which the completion queue had overflowed, if it did.
     pub overflowed_after_rounds: Option<u64>,

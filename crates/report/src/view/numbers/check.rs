@@ -4,6 +4,8 @@ use bytegauge_model::{CellId, GroupId, SocketChanges};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::difference::VersusCost;
+
 /// A program, its gain, and whether a recommendation held.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CheckView {
@@ -49,8 +51,8 @@ pub struct Unreached {
 pub struct ChangesView {
     /// The program whose sockets were changed: `client`, `server` or `both`.
     pub on: String,
-    /// The quantity that is compared, of which less is better: `time`, `CPU time` or `events`.
-    pub cost: &'static str,
+    /// The quantity that is compared, of which less is better.
+    pub cost: VersusCost,
     /// The changes, in the order of the plan.
     pub changes: Vec<ChangeView>,
     /// The changes that were not tried, each with the reason.

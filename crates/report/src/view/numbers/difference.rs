@@ -17,8 +17,8 @@ pub struct SubjectDifference {
     pub lower: Option<f64>,
     /// Upper end.
     pub upper: Option<f64>,
-    /// `worse`: the second takes longer by more than the margin. `better`: the first does. `equivalent`: neither does.
-    /// `open`: none of these is significant.
+    /// `worse`: the second takes longer by more than the margin. `better`: it takes less time, perhaps by more than the margin.
+    /// `equivalent`: it does not take longer by more than the margin. `open`: none of these is significant.
     pub verdict: Verdict,
 }
 
@@ -110,4 +110,18 @@ pub enum VersusCost {
     Urgent,
     /// The events counted meanwhile.
     Events,
+}
+
+impl VersusCost {
+    /// What is compared, in a sentence.
+    pub fn noun(self) -> &'static str {
+        match self {
+            VersusCost::Time => "time",
+            VersusCost::CpuTime => "CPU time",
+            VersusCost::P99 => "p99",
+            VersusCost::GapP99 => "gap p99",
+            VersusCost::Urgent => "urgent delay",
+            VersusCost::Events => "events",
+        }
+    }
 }

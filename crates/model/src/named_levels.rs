@@ -1,0 +1,108 @@
+//! Levels of factors that are names: a table of each, with the meaning of every name. Defines meanings only, never measurements.
+//!
+//! A program that only reads does not control its peer's writes: the size of a write is then a condition, and only the size
+//! of a read is compared.
+
+use crate::catalog::{name_of, names};
+
+names! {
+    /// How a program writes a message of several parts, such as a header and a body.
+    #[derive(Default)]
+    MessageWrites, "way of writing a message", MESSAGE_WRITES {
+        #[default]
+        Separate = "separate": "send(2) for each part",
+        Writev = "writev": "one sendmsg(2) with a list of the parts",
+        Copy = "copy": "copies the parts into one buffer, then one send(2)",
+        More = "more": "send(2) for each part, all but the last with MSG_MORE",
+        Cork = "cork": "send(2) for each part, with TCP_CORK on until the last",
+    }
+}
+
+names! {
+    /// The ends of calls that set an option.
+    #[derive(Default)]
+    CallEnds, "end of calls", CALL_ENDS {
+        #[default]
+        Both = "both": "the client and the server",
+        Client = "client": "the client only",
+        Server = "server": "the server only",
+    }
+}
+
+names! {
+    /// Which end of a stream the program controls.
+    #[derive(Default)]
+    ProgramRole, "end of a path", PROGRAMS {
+        Reader = "reader": "your program reads; its peer's writes are conditions",
+        Writer = "writer": "your program writes; its peer's reads are conditions",
+        Relay = "relay": "your program relays from one peer to another; both peers' settings are conditions",
+        #[default]
+        Both = "both": "both ends are yours",
+    }
+}
+
+names! {
+    /// A condition that is compared although most programs cannot choose it: a program that may open several connections, or
+    /// place its threads, can choose how many and where.
+    #[derive(Default)]
+    ComparedCondition, "condition to compare", COMPARED_CONDITIONS {
+        #[default]
+        None = "none": "conditions separate tests",
+        Flows = "flows": "how many of the listed numbers of connections are enough",
+        Placement = "placement": "where the ends should run",
+        Transport = "transport": "which of the listed transports is fastest, such as unix or tcp",
+        Depth = "depth": "how many requests should be in flight",
+        RequestChunk = "request-chunk": "in which parts a client should write its requests",
+        ResponseChunk = "response-chunk": "in which parts a server should write its responses",
+        Tls = "tls": "the cost of encryption, by the program or the kernel",
+        RelayPlacement = "relay-placement": "where a relay should run",
+        ClientEngine = "client-engine": "how a client should move bytes",
+        LoadFlows = "load-flows": "what streams on the path cost calls",
+    }
+}
+
+impl ComparedCondition {
+    /// Whether this is the factor of the name.
+    pub fn is(self, factor: &str) -> bool {
+        self != ComparedCondition::None && name_of(COMPARED_CONDITIONS, &self).replace('-', "_") == factor
+    }
+}
+
+names! {
+    /// How old a connection is when it is measured.
+    ConnectionAge, "connection age", CONNECTION_AGES {
+        Fresh = "fresh": "the first milliseconds of a connection",
+        Steady = "steady": "after its first 50 ms, as most bytes are moved",
+    }
+}
+
+names! {
+    /// Where a writer of a stream has its bytes.
+    #[derive(Default)]
+    SendFrom, "place of a writer's bytes", SEND_FROM {
+        #[default]
+        Memory = "memory": "bytes are in the writer's memory",
+        File = "file": "pread(2) of a file in the page cache before each send",
+        Sendfile = "sendfile": "sendfile(2) of a file in the page cache",
+    }
+}
+
+/// The length of the file of all writers of a process, bytes; each begins again at its end.
+pub const FILE_LEN: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        assert!(PROGRAMS.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
+        assert!(
+            CONNECTION_AGES.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name)
+        );
+        assert_eq!(
+            "steddy".parse::<ConnectionAge>().unwrap_err().to_string(),
+            "no connection age is called `steddy`: did you mean `steady`?"
+        );
+    }
+}
