@@ -107,7 +107,7 @@ function one(
   explained: Explained,
 ): HTMLElement | null {
   if (!texts) return null;
-  const { hidden, without_result: others, details, basis } = texts;
+  const { without_result: others, details, basis } = texts;
   const line = (text: string) => h("p", {}, ...hinted(text, explained));
   const fact = ({ heading, text }: TestTexts["facts"][number]) =>
     h(
@@ -123,7 +123,6 @@ function one(
     h("h3", {}, link(test.id, test.title, open)),
     basis ? line(basis) : null,
     texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
-    hidden > 0 && h("p", {}, `${hidden} more options are in the CSV: bytegauge report ${view.session} --format csv.`),
     ...others.map(line),
     ...texts.facts.map(fact),
     details.length > 0 && h("details", { class: "notes" }, h("summary", {}, "Counts and costs"), ...details.map(line)),

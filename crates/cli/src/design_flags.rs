@@ -1,5 +1,6 @@
 //! Flags of the session rather than of its factors: budget, blocks, analyses, margin, seed.
 
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_plan::{AUDIT_MAX, FINALISTS_MIN, Finalists, LOOKS_MAX, PlanSpec};
@@ -86,16 +87,20 @@ fn share(text: &str) -> Option<f64> {
 
 /// The share by which a change may make a running program worse: `10%` or `0.1`.
 pub fn max_harm(text: &str) -> Result<f64, Failure> {
-    share(text)
-        .filter(|share| (0.001..=10.0).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--max-harm: `{text}` is not a share: use 0.1% to 1000%, such as 10%")))
+    share_within("max-harm", text, 0.001..=10.0)
 }
 
 /// The acceptable difference from the best: `5%` or `0.05`.
 pub fn margin(text: &str) -> Result<f64, Failure> {
-    share(text)
-        .filter(|share| (0.001..=1.0).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is not a share: use 0.1% to 100%, such as 5%")))
+    share_within("margin", text, 0.001..=1.0)
+}
+
+/// The share that a flag gives.
+pub fn share_within(flag: &str, text: &str, range: RangeInclusive<f64>) -> Result<f64, Failure> {
+    share(text).filter(|share| range.contains(share)).ok_or_else(|| {
+        let [least, most] = [range.start(), range.end()].map(|share| share * 100.0);
+        Failure::usage(format!("--{flag}: `{text}` is not a share: use {least}% to {most}%, such as 5%"))
+    })
 }
 
 /// The seed that was given, or a new one.

@@ -18,7 +18,7 @@ use clap::ArgMatches;
 use serde::Serialize;
 
 use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
-use crate::{args, print, stored, terminal};
+use crate::{args, terminal};
 
 /// Default of `--time`. CPU steal varies: a session measures for longer.
 const LOOK: Nanos = Nanos(3_000_000_000);
@@ -117,7 +117,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     let symptoms = symptoms(&environment, &facts(length));
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
-        _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(print::COLUMNS))),
+        _ => terminal::print(&shown(&environment, &symptoms, terminal::width())),
     }
     let is_bad = symptoms.iter().any(|symptom| symptom.state == State::Fix);
     Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })

@@ -7,7 +7,7 @@ use bytegauge_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::exit_code::Failure;
-use crate::machine_changes::{MachineChange, OTHER_HOST, changes, is_same_machine};
+use crate::machine_changes::{MachineChange, OTHER_HOST, changes, is_same_system};
 use crate::terminal;
 
 /// The most sessions that are searched, the latest first.
@@ -30,7 +30,7 @@ pub fn older<'a>(
     store: &'a Store,
     record: &'a SessionRecord,
 ) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
-    let is_like_it = |other: &SessionRecord| is_same_machine(record, other) && is_same_question(record, other);
+    let is_like_it = |other: &SessionRecord| is_same_system(record, other) && is_same_question(record, other);
     Ok(of_plan(store, &record.plan_name, Some(record.id))?.filter(move |other| other.as_ref().map_or(true, is_like_it)))
 }
 

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 
 use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, note_between, of_plan, older};
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
-use crate::machine_changes::is_same_machine;
+use crate::machine_changes::is_same_system;
 use crate::{args, design_flags, stored, terminal};
 
 /// `bytegauge report compare BEFORE AFTER`.
@@ -61,7 +61,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         return Err(Failure::usage("there is no earlier session: `bytegauge report list` lists all"));
     };
     let one = &before[0].record;
-    if before.iter().chain(&after).any(|session| !is_same_machine(one, &session.record)) {
+    if before.iter().chain(&after).any(|session| !is_same_system(one, &session.record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel: this may explain differences");
     }
     if let Some(last) = after.last() {
@@ -149,7 +149,7 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
-    if sessions.iter().any(|session| !is_same_machine(&session.record, &sessions[0].record)) {
+    if sessions.iter().any(|session| !is_same_system(&session.record, &sessions[0].record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel");
     }
     match args::text(matches, "format") {
@@ -168,7 +168,7 @@ fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>,
     let record = store.session(session)?;
     let same = of_plan(store, &record.plan_name, None)?.take(ACROSS_MAX).collect::<Result<Vec<_>, _>>()?;
     let mut ids: Vec<SessionId> =
-        same.iter().filter(|other| is_same_machine(&record, other)).map(|other| other.id).collect();
+        same.iter().filter(|other| is_same_system(&record, other)).map(|other| other.id).collect();
     ids.sort_unstable_by_key(|id| id.0);
     Ok(ids)
 }

@@ -113,7 +113,7 @@ const KERNEL_CHANGES: &[KernelChange] = &[
 ];
 
 /// Whether processor and kernel are the same, so that the rates are about the same system.
-pub fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
+pub fn is_same_system(one: &SessionRecord, other: &SessionRecord) -> bool {
     ["/cpu/model", "/kernel_release"].iter().all(|fact| {
         let known = one.machine.pointer(fact);
         known.is_some() && known == other.machine.pointer(fact)

@@ -10,7 +10,7 @@ use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{AnalysedGroup, AnalysisProgress, Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve};
-use bytegauge_report::{SessionData, Settings, analysed_groups, progress};
+use bytegauge_report::{Report, SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
 use bytegauge_sys::input;
 use bytegauge_traffic::keeper::Leftovers;
@@ -52,7 +52,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     measure(spec, matches, None)
 }
 
-/// The same with given values, and with what this machine can do where that is known already.
+/// Measures the user's program with these values, and with what this machine can do where that is known already.
 pub fn measure_values(
     mut spec: PlanSpec,
     matches: &ArgMatches,
@@ -154,38 +154,57 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
         flames.draw(plan, &view, matches.get_flag("quiet"), &stop);
     }
-    let cut_short = match &ended {
+    report(&view, &ended, Earlier { store: &store, path: &path, before }, matches)
+}
+
+/// The store of a session, and the sessions before it that it is compared with.
+struct Earlier<'a> {
+    store: &'a Store,
+    path: &'a Path,
+    before: Option<Vec<SessionId>>,
+}
+
+/// Shows a session as the flags ask for, and gives its exit code.
+fn report(
+    view: &Report,
+    ended: &Ended,
+    Earlier { store, path, before }: Earlier,
+    matches: &ArgMatches,
+) -> Result<u8, Failure> {
+    let as_lines = matches.get_flag("json-stream");
+    let talks = !matches.get_flag("quiet") && !as_lines;
+    let cut_short = match ended {
         Ended::Interrupted => Some((INTERRUPTED, "interrupted")),
         Ended::HostLost(reason) => Some((HOST_LOST, reason.as_str())),
         Ended::Complete | Ended::OutOfTime => None,
     };
     // A failed session shows its reasons.
-    let before = before.filter(|_| cut_short.is_none() && exit_code::verdict_code(&view, false) == DONE);
+    let before = before.filter(|_| cut_short.is_none() && exit_code::verdict_code(view, false) == DONE);
     // In a comparison with earlier sessions, the result of this session alone is not requested.
     let is_comparison = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
-    if lines.is_some() {
+    if as_lines {
         terminal::print_json_line(&serde_json::json!({"event": "report", "report": view}));
     } else if !is_comparison {
-        stored::show(&view, matches, &path)?;
+        stored::show(view, matches, path)?;
     }
     // The screen shows it if it is printed.
-    let shown = matches!(args::text(matches, "format"), Some("text") | None) && !matches.get_flag("json-stream");
-    let next = || stored::next(&view, &path);
+    let shown = matches!(args::text(matches, "format"), Some("text") | None) && !as_lines;
+    let next = || stored::next(view, path);
     let keep_page = || {
         if talks && !matches.get_flag("no-page") {
-            page::keep(std::slice::from_ref(&view), &path);
+            page::keep(std::slice::from_ref(view), path);
         }
     };
     if let Some((code, why)) = cut_short {
         terminal::note(&format!(
             "{why}: everything measured is kept; continue with: {}",
-            stored::continuation(&view, &path)
+            stored::continuation(view, path)
         ));
         keep_page();
         return Ok(code);
     }
     if let Some(before) = before {
-        let code = history::tell(&store, &before, &[session], matches)?;
+        let code = history::tell(store, &before, &[view.session], matches)?;
         keep_page();
         return Ok(code);
     }
@@ -198,7 +217,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         Ok(Some(word)) => word == "fail",
         _ => matches.get_flag("strict"),
     };
-    Ok(exit_code::code_of(&view, strict))
+    Ok(exit_code::code_of(view, strict))
 }
 
 /// How a session is shown while it runs.
@@ -282,9 +301,13 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     })
 }
 
-/// The faults that can be planted.
-pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS, \
-                          untaken:ROUNDS, wrong-user-data:ROUNDS, relay-loses:OFFSET, relay-corrupts:OFFSET";
+/// The faults that can be planted, and the number of each.
+pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, short-reply:BYTES, long-reply:BYTES, lose:EVERY, \
+                          swap:EVERY, repeat:EVERY, spin:NS, modes:NS, cold:NS, untaken:ROUNDS, wrong-user-data:ROUNDS, \
+                          relay-loses:OFFSET, relay-corrupts:OFFSET";
+
+/// The names that the number of a fault may have.
+const FAULT_NUMBERS: [&str; 6] = ["offset", "after_bytes", "bytes", "every", "ns", "after_rounds"];
 
 /// `die:1000`, or `c3@spin:20` for one cell.
 fn plant(text: &str) -> Result<(Option<CellId>, PlantedFault), Failure> {
@@ -294,23 +317,9 @@ fn plant(text: &str) -> Result<(Option<CellId>, PlantedFault), Failure> {
     };
     let bad = || Failure::usage(format!("--plant: `{text}` is no fault: {FAULTS}"));
     let (name, number) = fault.split_once(':').ok_or_else(bad)?;
-    let number = number.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(bad)?;
-    let count = number as u64;
-    let plant = match name {
-        "corrupt" => PlantedFault::Corrupt { offset: count },
-        "die" => PlantedFault::Die { after_bytes: count },
-        "stall" => PlantedFault::Stall { after_bytes: count },
-        "overcount" => PlantedFault::Overcount { bytes: count },
-        "spin" => PlantedFault::Spin { ns: number },
-        "modes" => PlantedFault::Modes { ns: number },
-        "cold" => PlantedFault::Cold { ns: count },
-        "relay-loses" => PlantedFault::RelayLoses { offset: count },
-        "relay-corrupts" => PlantedFault::RelayCorrupts { offset: count },
-        "untaken" => PlantedFault::Untaken { after_rounds: count },
-        "wrong-user-data" => PlantedFault::WrongUserData { after_rounds: count },
-        _ => return Err(bad()),
-    };
-    Ok((cell, plant))
+    let number: serde_json::Number = number.parse().ok().filter(|_| !number.starts_with('-')).ok_or_else(bad)?;
+    let of = |field: &&str| serde_json::from_value(serde_json::json!({ name: { *field: number } })).ok();
+    Ok((cell, FAULT_NUMBERS.iter().find_map(of).ok_or_else(bad)?))
 }
 
 // Interim analyses as users get them: computed by the report.

@@ -1,7 +1,7 @@
 //! The characters and widths of text for people, and the welcome. Writes nothing.
 
 use bytegauge_model::escape;
-use bytegauge_report::words::fit::{columns, wrap};
+use bytegauge_report::words::fit::{text_width, wrap};
 
 /// Columns of text that is no table of results.
 pub const COLUMNS: usize = 80;
@@ -39,8 +39,8 @@ pub fn fitted<'a>(lines: impl IntoIterator<Item = &'a str>, width: usize) -> Str
         let column = line.get(..width / 2).and_then(|head| head.rfind("  ")).map_or(0, |at| at + 2);
         let start = line.bytes().take(width / 2).take_while(|byte| *byte == b' ').count();
         let (head, further) = if column > start { (column, 0) } else { (start, 2) };
-        let indent = columns(&line[..head]) + further;
-        if columns(&line) <= width || line[head..].starts_with("bytegauge ") {
+        let indent = text_width(&line[..head]) + further;
+        if text_width(&line) <= width || line[head..].starts_with("bytegauge ") {
             out.push_str(&line);
             out.push('\n');
             continue;

@@ -284,11 +284,6 @@ fn numbered(id: Option<&i64>, store: &Store) -> Result<SessionId, Failure> {
     }
 }
 
-/// Columns of this terminal; `None` if the text goes to a file or a program.
-pub fn columns() -> Option<usize> {
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| terminal::is_output_terminal())
-}
-
 /// How to print on this terminal.
 pub fn style(store: &Path) -> TerminalStyle {
     let (path, program) = (store.display().to_string(), called(store));

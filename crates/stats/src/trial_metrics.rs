@@ -137,8 +137,11 @@ pub const WRITER_COPIED: &str = "writer_copied_share";
 /// Share of the bytes that a reader's kernel mapped, of a reader that asked for it.
 pub const READER_MAPPED: &str = "reader_mapped_share";
 
-/// Estimates of relays of streams, of both directions, and of calls.
-pub const OF_RELAYS: &[TrialMetric; 8] = &[
+const CPUS_OF_RELAY: TrialMetric = TrialMetric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus };
+const COPIED_BY_RELAY: TrialMetric = TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share };
+
+/// Estimates of relays of streams.
+pub const OF_STREAM_RELAYS: &[TrialMetric] = &[
     TrialMetric {
         name: "relay_cpu_s_per_gib",
         unit: "s/GiB",
@@ -154,8 +157,14 @@ pub const OF_RELAYS: &[TrialMetric; 8] = &[
         unit: "context switches/MiB",
         of: |trial| Some(relay_switches(trial)? * MIB),
     },
-    TrialMetric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
-    TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
+    CPUS_OF_RELAY,
+    COPIED_BY_RELAY,
+];
+
+/// Estimates of relays of calls.
+pub const OF_CALL_RELAYS: &[TrialMetric] = &[
+    CPUS_OF_RELAY,
+    COPIED_BY_RELAY,
     TrialMetric {
         name: "relay_cpu_s_per_million_calls",
         unit: "µs/call",

@@ -14,7 +14,9 @@ use bytegauge_report::document::NextStep;
 use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::results::Test;
-use bytegauge_report::view::numbers::{CellView, ChangeEffect, ChangeView, ChangesView, ServiceView, promising};
+use bytegauge_report::view::numbers::{
+    CellView, ChangeEffect, ChangeView, ChangesView, ServiceView, VersusCost, promising,
+};
 use bytegauge_report::words::interval_rounding::{ShareScale, at_most, reversed};
 use bytegauge_report::words::number::{number, rate, time};
 use bytegauge_report::words::paint::wrap;
@@ -206,7 +208,7 @@ impl Screen<'_> {
         let head = match self.counted() {
             _ if now.is_empty() => String::new(),
             Counted::Printed | Counted::Bytes => "rate".to_owned(),
-            Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost),
+            Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost.noun()),
         };
         let mut rows = vec![[String::new(), head, "change in pairs (95 %)".to_owned()]];
         rows.push([self.label(AS_IT_IS), now, String::new()]);
@@ -410,9 +412,14 @@ impl Screen<'_> {
     /// The gain of a change that is shown to save something, as a speed or as what it saves.
     fn gain(&self, change: &ChangeView) -> String {
         let [share, lower, upper] = ends(change);
-        if self.changes.cost != "time" {
+        if self.changes.cost != VersusCost::Time {
             let scale = ShareScale::of([share, lower, upper]);
-            return format!("{} {} ({})", self.changes.cost, scale.signed(share), scale.signed_interval(lower, upper));
+            return format!(
+                "{} {} ({})",
+                self.changes.cost.noun(),
+                scale.signed(share),
+                scale.signed_interval(lower, upper)
+            );
         }
         let [gain, least, most] = [reversed(share), reversed(upper), reversed(lower)];
         // Small gains are percentages.
@@ -491,7 +498,7 @@ mod tests {
         mark_best(&mut changes, &task);
         let changes = ChangesView {
             on: "both".into(),
-            cost: "time",
+            cost: VersusCost::Time,
             changes,
             not_tried: Vec::new(),
             service: Vec::new(),

@@ -1,4 +1,4 @@
-//! The commands that measure no workload: comparisons, results, this machine.
+//! The commands other than the workloads: plans, the user's program, comparisons, results, this machine.
 
 use std::ffi::OsString;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Options that several commands have, and the functions that make one.
 //!
-//! The help of an option starts with a noun or a verb and fits in 60 characters. Details for readers who need more are
-//! shown by `--help` and left out by `-h`.
+//! The help of an option starts with a noun or a verb and fits in 60 characters. Details are in the manual page and in
+//! docs/factors.md.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub fn formats(values: &'static [&'static str]) -> Arg {
     valued("format", "FORMAT", "Output format").value_parser(PossibleValuesParser::new(values)).default_value(values[0])
 }
 
-/// The same option with details for `--help`.
+/// The same option with details for the manual page.
 pub fn with_details(arg: Arg, details: &str) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     arg.long_help(format!("{help}; {details}"))

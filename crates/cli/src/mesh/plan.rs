@@ -94,7 +94,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
         window_ns: WINDOW_NS,
         ends: spec.ends,
         verify: matches.get_flag("verify"),
-        margin: margin(matches)?,
+        margin: design_flags::share_within("margin", args::text(matches, "margin").unwrap_or("10%"), 0.0..=0.9)?,
         follow_up: !matches.get_flag("no-follow-up") && pattern.is_two_way(),
         options: Vec::new(),
         cells: Vec::new(),
@@ -127,17 +127,6 @@ fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
             Failure::usage(format!("--concurrent: {text:?} is no number of tests: use 1 or more, or all"))
         }),
     }
-}
-
-fn margin(matches: &ArgMatches) -> Result<f64, Failure> {
-    let text = args::text(matches, "margin").unwrap_or("10%");
-    let percent = text
-        .strip_suffix('%')
-        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} has no unit: write a share with %, such as 10%")))?;
-    let share = percent.parse::<f64>().ok().map(|percent| percent / 100.0);
-    share
-        .filter(|share| (0.0..0.9).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} is out of range: use 0% to 90%, such as 10%")))
 }
 
 /// The seed of the results that are continued: without it the schedule would be another one.

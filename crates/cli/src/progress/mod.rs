@@ -13,7 +13,7 @@ use bytegauge_harness::{Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{AnalysisProgress, SessionId, escape};
-use bytegauge_report::words::fit::{columns as columns_of, cut_anywhere};
+use bytegauge_report::words::fit::{cut_anywhere, text_width};
 use bytegauge_store::Store;
 
 use crate::{print, terminal};
@@ -179,7 +179,7 @@ impl Redraw {
     fn draw(&mut self, line: &str, columns: usize) -> String {
         // Erases the rest of the row instead of everything beforehand: the display does not flicker.
         let text = format!("{}{line}\x1b[K\n\x1b[J", self.to_first_row(columns));
-        self.0 = Some(columns_of(line));
+        self.0 = Some(text_width(line));
         text
     }
 

@@ -3,7 +3,7 @@
 use bytegauge_model::BlockRecord;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{forecast, significant};
-use bytegauge_report::words::fit::columns as columns_of;
+use bytegauge_report::words::fit::text_width;
 
 /// A smaller share of CPU time is no disturbance.
 const STEAL_MIN: f64 = 0.005;
@@ -67,7 +67,7 @@ impl SessionProgress {
     /// `confirmation: 30 % of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
     pub fn progress(&self, columns: usize) -> String {
         let (short, full) = (self.progress_of(false), self.progress_of(true));
-        if columns_of(&full) <= columns { full } else { short }
+        if text_width(&full) <= columns { full } else { short }
     }
 
     fn progress_of(&self, full: bool) -> String {

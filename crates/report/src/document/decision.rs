@@ -14,7 +14,7 @@ use crate::view::check::has_value;
 use crate::view::knee::lowest_missed;
 use crate::view::numbers::HarmKind;
 use crate::words::cost_words;
-use crate::words::fit::chars;
+use crate::words::fit::text_width;
 use crate::words::interval_rounding::{NOTHING, at_most, percent};
 use crate::words::number::time;
 use crate::words::phrase;
@@ -78,7 +78,7 @@ pub fn set(results: &Results, test: &Test) -> String {
                 [] if test.with(OptionStatus::Dropped).next().is_some() => "–".into(),
                 [] => "keep yours".into(),
                 [one] => format!("not {}", one.label),
-                [one, two] if chars(&one.label) + chars(&two.label) <= PAIR_WIDTH_MAX => {
+                [one, two] if text_width(&one.label) + text_width(&two.label) <= PAIR_WIDTH_MAX => {
                     format!("not {}, {}", one.label, two.label)
                 }
                 [first, others @ ..] => format!("not {}, +{}", first.label, others.len()),
@@ -131,7 +131,7 @@ pub fn listed(test: &Test, options: &[&OptionResult]) -> String {
             let names = phrase::join(&few.iter().map(|option| option.label.clone()).collect::<Vec<_>>(), "and");
             match few.len() {
                 1 => names,
-                2..=NAMED_MAX if chars(&names) <= NAMES_WIDTH_MAX => names,
+                2..=NAMED_MAX if text_width(&names) <= NAMES_WIDTH_MAX => names,
                 many => format!("{many} of {}", test.options.len()),
             }
         }

@@ -189,10 +189,10 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
     let (option, share, lower, upper) = (test.option(&best.cell)?, best.change?, best.lower?, best.upper?);
     let removes = changes.task.as_ref().is_some_and(|task| task.only_removes(&best.value));
     let first = format!("{} {}", if removes { "Run it" } else { "Use" }, option.label);
-    if changes.cost != "time" {
+    if changes.cost != VersusCost::Time {
         let scale = ShareScale::of([share, lower, upper]);
         let (range, level) = (scale.signed_interval(lower, upper), percent(results.plan.level));
-        return Some(format!("{first}: {} {} ({range}, {level}).", changes.cost, scale.signed(share)));
+        return Some(format!("{first}: {} {} ({range}, {level}).", changes.cost.noun(), scale.signed(share)));
     }
     let gain = gain_of(results, test, [option, now], (reversed(upper), reversed(lower)));
     Some(format!("{first}: {gain}"))
@@ -232,13 +232,11 @@ fn of_two(results: &Results, versus: &VersusView) -> String {
 /// `B takes 63 to 77 % longer than A`, or `39 to 43 % less time than A`. A difference is a share of the time of the faster one.
 fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
     let scale = ShareScale::of([lower]);
-    let (verb, what) = match cost {
-        VersusCost::Time => ("takes", "time"),
-        VersusCost::CpuTime => ("uses", "CPU time"),
-        VersusCost::P99 => ("has", "p99"),
-        VersusCost::GapP99 => ("has", "gap p99"),
-        VersusCost::Urgent => ("has", "urgent delay"),
-        VersusCost::Events => ("has", "events"),
+    let what = cost.noun();
+    let verb = match cost {
+        VersusCost::Time => "takes",
+        VersusCost::CpuTime => "uses",
+        _ => "has",
     };
     if scale.multiples {
         return format!("B {verb} {} the {what} of A", scale.interval(lower, upper));

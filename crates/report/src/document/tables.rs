@@ -21,9 +21,6 @@ use crate::words::number::{UNKNOWN, time};
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
 
-/// The most rows of a table; options with an interval come first.
-const ROWS_MAX: usize = 48;
-
 /// The table and the lines of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TestTexts {
@@ -31,8 +28,6 @@ pub struct TestTexts {
     pub test: bytegauge_model::GroupId,
     /// The options with a row.
     pub rows: Vec<CellId>,
-    /// How many measured options have no row.
-    pub hidden: usize,
     /// The columns; the last one compares with the best option.
     pub columns: Vec<Column>,
     /// The quantity that is compared, where it is not the rate of a load without a limit.
@@ -60,16 +55,10 @@ fn headed(heading: &str, text: String) -> Headed {
 
 /// The texts of a test.
 pub fn texts(results: &Results, test: &Test) -> TestTexts {
-    let rated: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
-    let mut rows = rated.clone();
-    if rows.len() > ROWS_MAX {
-        rows.sort_by_key(|option| option.slower_upper.is_none());
-        rows.truncate(ROWS_MAX);
-    }
+    let rows: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
     let group = results.group(&test.id);
     TestTexts {
         test: test.id.clone(),
-        hidden: rated.len() - rows.len(),
         rows: rows.iter().map(|option| option.id.clone()).collect(),
         columns: columns(results, test, &rows),
         basis: basis(test),

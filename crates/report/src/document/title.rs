@@ -7,7 +7,7 @@ use bytegauge_model::{Direction, FACTORS, Level, ProgramRole, SessionStatus, Spe
 use super::Results;
 use crate::findings::is_loopback;
 use crate::view::numbers::{GroupView, View};
-use crate::words::fit::chars;
+use crate::words::fit::text_width;
 use crate::words::phrase;
 
 /// The parts of a title: the operation, and the conditions in the order of the factor table.
@@ -300,12 +300,12 @@ pub fn heading(results: &Results) -> String {
     // A long name of a processor gives way, word by word, then the kernel.
     let model = model.unwrap_or_default();
     let mut words: Vec<&str> = model.split(' ').filter(|word| !word.is_empty()).collect();
-    while words.len() > 1 && chars(&with(&words.join(" "), kernel.as_ref())) > COLUMNS {
+    while words.len() > 1 && text_width(&with(&words.join(" "), kernel.as_ref())) > COLUMNS {
         words.pop();
     }
     let short = words.join(" ");
     let whole = with(&short, kernel.as_ref());
-    if chars(&whole) > COLUMNS { with(&short, None) } else { whole }
+    if text_width(&whole) > COLUMNS { with(&short, None) } else { whole }
 }
 
 /// Loopback, an emulated link, or other hosts; nothing for programs without a link, and for rings.

@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Style};
 use crate::Report;
 use crate::document::{Decision, Matrix, NextStep};
 use crate::results::OptionStatus;
-use crate::words::fit::chars;
+use crate::words::fit::{padded, text_width};
 use crate::words::paint::{Paint, TerminalStyle, wrap};
 use crate::words::table::{self, Column};
 
@@ -39,13 +39,13 @@ impl<'a> Layout<'a> {
 
     /// The first line, broken between its parts.
     pub fn heading(&self, text: &str) -> Vec<String> {
-        if chars(text) <= self.width || text.contains(bytegauge_model::escape::is_hidden) {
+        if text_width(text) <= self.width || text.contains(bytegauge_model::escape::is_hidden) {
             return vec![self.paint.bold(text)];
         }
         let mut lines: Vec<String> = Vec::new();
         for part in text.split(" · ") {
             match lines.last_mut() {
-                Some(line) if chars(line) + 3 + chars(part) <= self.width => *line += &format!(" · {part}"),
+                Some(line) if text_width(line) + 3 + text_width(part) <= self.width => *line += &format!(" · {part}"),
                 _ => lines.extend(wrap(part, self.width)),
             }
         }
@@ -135,30 +135,34 @@ impl<'a> Layout<'a> {
 
     /// Tests as rows, options as columns; nothing where a line is too narrow.
     pub fn matrix(&self, matrix: &Matrix) -> Vec<String> {
-        let name = matrix.rows.iter().map(|row| chars(&row.name)).max().unwrap_or(0);
-        let part = matrix.rows.iter().map(|row| chars(&row.part)).max().unwrap_or(0);
-        let first = (name + if part > 0 { part + 2 } else { 0 }).max(chars(&matrix.heading));
+        let name = matrix.rows.iter().map(|row| text_width(&row.name)).max().unwrap_or(0);
+        let part = matrix.rows.iter().map(|row| text_width(&row.part)).max().unwrap_or(0);
+        let first = (name + if part > 0 { part + 2 } else { 0 }).max(text_width(&matrix.heading));
         let width = |at: usize| {
-            let texts = matrix.rows.iter().map(|row| chars(row.text(at)));
-            texts.chain([chars(&matrix.columns[at])]).max().unwrap_or(0)
+            let texts = matrix.rows.iter().map(|row| text_width(row.text(at)));
+            texts.chain([text_width(&matrix.columns[at])]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..matrix.columns.len()).map(width).collect();
         if 2 + first + widths.iter().map(|width| width + 2).sum::<usize>() > self.width {
             return Vec::new();
         }
         let cells = |texts: Vec<String>| {
-            texts.iter().zip(&widths).map(|(text, width)| format!("  {text:>width$}")).collect::<String>()
+            texts
+                .iter()
+                .zip(&widths)
+                .map(|(text, width)| format!("  {}", padded(text, *width, true)))
+                .collect::<String>()
         };
-        let heading = format!("  {:<first$}{}", matrix.heading, cells(matrix.columns.clone()));
+        let heading = format!("  {}{}", padded(&matrix.heading, first, false), cells(matrix.columns.clone()));
         let mut out = vec![self.paint.dim(&heading)];
         for row in &matrix.rows {
-            let label = if part > 0 { format!("{:<name$}  {}", row.name, row.part) } else { row.name.clone() };
+            let label = padded(&row.name, name, false) + if part > 0 { "  " } else { "" } + &row.part;
             let shown = widths.iter().enumerate().map(|(at, width)| {
-                let padded = format!("{:>width$}", row.text(at));
+                let text = padded(row.text(at), *width, true);
                 let status = row.cells[at].as_ref().map_or(OptionStatus::Undecided, |cell| cell.status);
-                format!("  {}", self.coloured(status, &padded))
+                format!("  {}", self.coloured(status, &text))
             });
-            out.push(format!("  {label:<first$}{}", shown.collect::<String>()));
+            out.push(format!("  {}{}", padded(&label, first, false), shown.collect::<String>()));
         }
         let has = |mark: &str| {
             matrix.rows.iter().flat_map(|row| row.cells.iter().flatten()).any(|cell| cell.text.contains(mark))

@@ -1,5 +1,5 @@
 //! Lays reports out: terminal, page, Markdown, JSON, and formats for other programs. Decides nothing: every number and every sentence
-//! is settled before.
+//! about a result is settled before; headings and the facts of the measurement are written here.
 
 pub mod csv;
 pub mod full;

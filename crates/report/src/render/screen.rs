@@ -8,7 +8,7 @@ use crate::Report;
 use crate::document::{Decision, NextStep, TestTexts, step};
 use crate::results::{OptionResult, OptionStatus, Test};
 use crate::view::numbers::{VersusSideView, VersusView};
-use crate::words::fit::{chars, cut};
+use crate::words::fit::{cut, padded, text_width};
 use crate::words::interval_rounding::ShareScale;
 use crate::words::paint::{TerminalStyle, wrap};
 use crate::words::phrase::capital;
@@ -145,7 +145,7 @@ fn wide(columns: &[Column]) -> usize {
 pub fn fitting(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout) -> Vec<Column> {
     let mut columns: Vec<Column> = texts.columns.iter().filter(|column| column.brief).cloned().collect();
     let is_compared = rows.iter().any(|row| row.slower_upper.is_some());
-    let label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let label = rows.iter().map(|row| text_width(&row.label)).max().unwrap_or(0);
     // What is compared stays: the last column is the interval, and the one before it another cost than time; for time the first one.
     let by_time = usize::from(test.compares == Cost::Time);
     let kept = usize::from(is_compared) + 1 - by_time;
@@ -169,11 +169,9 @@ fn table(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout
     let mark = |row: &&OptionResult| if row.status == OptionStatus::Use { "*" } else { " " };
     let right = rows.iter().all(starts_with_digit);
     let status = if is_compared { STATUS } else { 0 };
-    let label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let label = rows.iter().map(|row| text_width(&row.label)).max().unwrap_or(0);
     let label = label.min(layout.width.saturating_sub(4 + wide(&numbers) + status).max(12));
-    let names = rows.iter().map(|row| cut(&row.label, label));
-    let names: Vec<String> =
-        names.map(|name| if right { format!("{name:>label$}") } else { format!("{name:<label$}") }).collect();
+    let names: Vec<String> = rows.iter().map(|row| padded(&cut(&row.label, label), label, right)).collect();
     let room = layout.width.saturating_sub(4 + label + wide(&numbers) + status + 2);
     let scale = ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower));
     let picture = Picture::of(rows, scale, room).filter(|_| room >= WIDTH_MIN);
@@ -212,7 +210,7 @@ fn sides(report: &Report, versus: &VersusView, layout: &Layout) -> Vec<String> {
     };
     let sides = [("A", &versus.a), ("B", &versus.b)];
     let amounts = sides.map(|(_, side)| numbers(side).first().cloned().unwrap_or_else(|| "–".into()));
-    let width = amounts.iter().map(|text| chars(text)).max().unwrap_or(0);
+    let width = amounts.iter().map(|text| text_width(text)).max().unwrap_or(0);
     let mut out = Vec::new();
     for ((name, side), amount) in sides.into_iter().zip(&amounts) {
         let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();

@@ -6,16 +6,20 @@
 use bytegauge_model::escape;
 use unicode_width::UnicodeWidthChar;
 
-pub use self::columns as chars;
-
 /// Columns of a text on a terminal.
-pub fn columns(text: &str) -> usize {
+pub fn text_width(text: &str) -> usize {
     text.chars().map(of_char).sum()
+}
+
+/// A text with spaces up to `width` columns, behind it or, if it is to be aligned right, in front of it.
+pub fn padded(text: &str, width: usize, right: bool) -> String {
+    let spaces = " ".repeat(width.saturating_sub(text_width(text)));
+    if right { spaces + text } else { text.to_owned() + &spaces }
 }
 
 /// A text of at most `width` columns; a longer one ends after the last whole word that fits, with `…`.
 pub fn cut(text: &str, width: usize) -> String {
-    if columns(text) <= width {
+    if text_width(text) <= width {
         return text.to_owned();
     }
     whole_words(text, width.saturating_sub(1)).trim_end_matches([',', ':', ';']).to_owned() + "…"
@@ -23,10 +27,10 @@ pub fn cut(text: &str, width: usize) -> String {
 
 /// A text of at most `width` columns; a longer one ends with `mark`, perhaps within a word.
 pub fn cut_anywhere(text: &str, width: usize, mark: &str) -> String {
-    if columns(text) <= width {
+    if text_width(text) <= width {
         return text.to_owned();
     }
-    let fits = &text[..fitting(text, width.saturating_sub(columns(mark)))];
+    let fits = &text[..fitting(text, width.saturating_sub(text_width(mark)))];
     let cut = format!("{}{mark}", fits.trim_end());
     cut[..fitting(&cut, width)].to_owned()
 }
@@ -59,7 +63,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in bound(text) {
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(&word) <= width => {
+            Some(line) if text_width(line) + 1 + text_width(&word) <= width => {
                 line.push(' ');
                 line.push_str(&word);
             }
@@ -140,13 +144,13 @@ mod tests {
             let shown = escape::line(&text);
             for cut in [cut(&shown, width), cut_anywhere(&shown, width, "...")] {
                 // Even without room `…` shows that something is missing.
-                prop_assert!(columns(&cut) <= width.max(1), "{cut:?}");
+                prop_assert!(text_width(&cut) <= width.max(1), "{cut:?}");
             }
             let lines = wrap(&text, width);
             for line in &lines {
                 prop_assert!(!line.contains(escape::is_hidden), "{line:?}");
                 let is_word = bound(line).len() == 1;
-                prop_assert!(columns(line) <= width || is_word, "{line:?}");
+                prop_assert!(text_width(line) <= width || is_word, "{line:?}");
             }
             let words = |text: &str| text.split_whitespace().map(|word| escape::line(word).into_owned()).collect::<Vec<_>>();
             prop_assert_eq!(words(&lines.join(" ")), words(&text));

@@ -1,4 +1,4 @@
-//! Bounds and ends of intervals as texts: the one rule for all texts.
+//! Bounds and ends of intervals as texts: the one rule for all of them.
 //!
 //! An upper end is rounded up and a lower end down, so that a printed interval always contains the computed one and a bound
 //! never claims more than was shown. Estimates between them are rounded to the nearest ([`percent`]).

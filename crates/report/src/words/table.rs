@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::fit::chars;
+use super::fit::{padded, text_width};
 
 /// One column.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -24,15 +24,14 @@ impl Column {
         Column { heading: heading.to_owned(), texts: rows.iter().map(text).collect(), right, brief: true }
     }
 
-    /// Characters of its widest text.
+    /// Columns of its widest text on a terminal.
     pub fn width(&self) -> usize {
-        self.texts.iter().map(|text| chars(text)).chain([chars(&self.heading)]).max().unwrap_or(0)
+        self.texts.iter().map(|text| text_width(text)).chain([text_width(&self.heading)]).max().unwrap_or(0)
     }
 
     /// A text as wide as the column.
     pub fn padded(&self, text: &str) -> String {
-        let width = self.width();
-        if self.right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        padded(text, self.width(), self.right)
     }
 }
 
