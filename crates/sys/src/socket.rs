@@ -1,7 +1,7 @@
 //! System calls of a server and its clients other than read(2) and write(2): accepting, the result of a connection
 //! attempt, and waiting for one socket.
 //!
-//! Options such as `SO_LINGER`, `SO_REUSEPORT` and `SO_BUSY_POLL` are in [`crate::option`].
+//! Options such as `SO_LINGER` and `SO_REUSEPORT` are in [`crate::option`].
 //! Never loops and never retries.
 
 use std::io;

@@ -1,6 +1,8 @@
-//! Engines: they move the bytes at an end. One folder or file per engine.
+//! Engines of connections, pipes and files: they move the bytes at an end. One folder per engine; the null engine is the loop of
+//! `blocking` without calls. The engines of datagrams are in `datagram` and `call::datagram`.
 //!
-//! An engine drives any [`Flow`] over any descriptor, whatever its workload and its transport.
+//! An engine drives a [`Flow`] whatever its workload and its transport. [`drive`] refuses flows that need an ability which the
+//! engine lacks.
 
 mod blocking;
 mod epoll;
