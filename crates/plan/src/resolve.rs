@@ -244,10 +244,6 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
             if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
             }
-            if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(&conditions.get(name)))
-            {
-                family.aside.push(group.clone());
-            }
             family.groups.push(group.clone());
             plan.groups.push(Group { id: group, factors: conditions });
         }
@@ -277,7 +273,6 @@ fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Fa
     Family {
         groups: Vec::new(),
         screened: Vec::new(),
-        aside: Vec::new(),
         finalists: part.finalists.unwrap_or(usual),
         named: named && part.finalists.is_none(),
         choices,
