@@ -20,6 +20,7 @@ mod confirm;
 mod interim;
 mod knee;
 mod lost_host;
+mod same_machine;
 mod screen;
 pub mod stages;
 mod time_limit;
