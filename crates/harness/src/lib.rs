@@ -17,6 +17,7 @@ mod audit;
 mod block;
 mod calibrate;
 mod confirm;
+mod harm_guard;
 mod interim;
 mod knee;
 mod lost_host;
