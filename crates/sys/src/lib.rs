@@ -47,6 +47,8 @@ mod poll;
 pub mod proc_stat;
 pub mod process;
 pub mod process_descriptor;
+pub mod program_file;
+pub mod resource_limit;
 pub mod seccomp;
 pub mod shared_port;
 pub mod snmp;

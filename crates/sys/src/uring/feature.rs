@@ -217,7 +217,7 @@ pub enum Missing {
 impl Missing {
     /// The reason behind a failed set-up call.
     pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
-        let limit_kib = crate::process::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
+        let limit_kib = crate::resource_limit::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
         classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
     }
 
