@@ -12,7 +12,7 @@ use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe};
-use bytegauge_sys::process::{Limit, open_files};
+use bytegauge_sys::resource_limit::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
 use serde::Serialize;

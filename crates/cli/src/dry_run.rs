@@ -295,9 +295,6 @@ fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level
             None => format!("trials of {}", lengths(plan, cells, family)),
         }
     );
-    if !family.aside.is_empty() {
-        let _ = writeln!(text, "{:>14}  {} of the tests", "fewer blocks", family.aside.len());
-    }
     if family.is_screened() {
         let screened: Vec<String> = family
             .screened

@@ -11,7 +11,7 @@ use bytegauge_report::Report;
 use bytegauge_report::results::{Test, is_answered};
 use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
-use bytegauge_sys::process::{self, Limit};
+use bytegauge_sys::resource_limit::{self, Limit};
 use bytegauge_traffic::EndError;
 
 use crate::terminal;
@@ -134,7 +134,7 @@ impl From<ImportError> for Failure {
 
 /// SQLite reports a file that may not grow as a full disk: if file sizes are limited, the message names the limit too.
 fn file_limit() -> String {
-    match process::file_size_bytes() {
+    match resource_limit::file_size_bytes() {
         Ok(Limit { soft, .. }) if soft != Limit::UNLIMITED => {
             format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(soft))
         }

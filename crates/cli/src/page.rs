@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use bytegauge_report::Report;
-use bytegauge_sys::{new_file, process};
+use bytegauge_sys::{new_file, program_file};
 
 use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
@@ -105,7 +105,7 @@ pub fn write(views: &[Report], store: &Path, (file, open): (&Path, bool)) -> Res
 /// If there is no opener, or it found no program for it.
 fn show(path: &Path) -> io::Result<()> {
     // A path with a slash in front is never taken for an option.
-    let opener = process::find_program(OPENER).ok_or(io::ErrorKind::NotFound)?;
+    let opener = program_file::find_program(OPENER).ok_or(io::ErrorKind::NotFound)?;
     let status =
         Command::new(opener).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended with {status}"))) }

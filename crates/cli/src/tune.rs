@@ -12,7 +12,7 @@ use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
-use bytegauge_sys::process::is_program;
+use bytegauge_sys::program_file::is_program;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::spawn_error_hint;
-use bytegauge_sys::{input, process};
+use bytegauge_sys::{input, program_file};
 use bytegauge_traffic::keeper::KeptProgram;
 
 const PERF: &str = "perf";
@@ -119,7 +119,7 @@ pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>,
 
 fn words(words: &[&str]) -> Vec<OsString> {
     // Without it, a file that does not exist: its name alone would be searched in relative folders too.
-    let perf = process::find_program(PERF).unwrap_or_else(|| Path::new("/").join(PERF));
+    let perf = program_file::find_program(PERF).unwrap_or_else(|| Path::new("/").join(PERF));
     [perf.into_os_string()].into_iter().chain(words.iter().map(OsString::from)).collect()
 }
 

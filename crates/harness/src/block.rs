@@ -1,4 +1,5 @@
-//! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
+//! One block: a group's contiguous visit to cells, each trial stored before the next. The order is seeded and random, except
+//! where cells with long runs are screened: those keep the plan's order.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -60,11 +61,11 @@ const INCOMPLETE_MAX: u32 = 5;
 /// Why a change of a program with long runs is not tried.
 const NO_ROOM: &str = "no time for a run of it: name it with --option, or give more --time";
 
-/// How often a pause checks whether the user wants to stop, nanoseconds.
+/// How often a pause checks whether the user wants to stop.
 const REST_STEP: Duration = Duration::from_millis(20);
 
 impl Run<'_> {
-    /// Visits the cells once, in random order, records the block, and learns its time. `false` if interrupted: its trials are
+    /// Visits the cells once, records the block, and learns its time. `false` if interrupted: its trials are
     /// kept, but there is no record of the block. A block that lost a far host is repeated when the host is back, as often as
     /// [`Losses`](crate::lost_host::Losses) allows; nothing of the earlier attempt is kept.
     pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<bool, RunError> {

@@ -26,8 +26,6 @@ pub(crate) struct ConfirmedGroup {
     pub cells: Vec<Cell>,
     /// Length of a trial, nanoseconds.
     pub(crate) window_ns: u64,
-    /// Whether it gets fewer blocks.
-    aside: bool,
 }
 
 /// How an analysis's blocks ended.
@@ -75,7 +73,7 @@ impl Run<'_> {
         for number in 0..rounds {
             for turn in block_order::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
-                // Blocks of side groups are spread evenly over the whole time, not bunched at an end of it.
+                // Blocks of a group with fewer of them are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
                 while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number, &groups[turn]) {
                     if !self.has_live(&groups[turn]) {
@@ -178,7 +176,6 @@ impl Run<'_> {
                     group: group.clone(),
                     cells,
                     window_ns: self.done.shortened.get(group).copied().unwrap_or(family.trial_ns),
-                    aside: family.aside.contains(group),
                 });
             }
         }
@@ -195,7 +192,7 @@ impl Run<'_> {
         let design = self.plan.design;
         let spent_ns = self.clock.spent_ns();
         let fewest = design.blocks_min as f64;
-        let (windows_ns, rest_ns) = self.round_ns(groups, None);
+        let (windows_ns, rest_ns) = self.round_ns(groups);
         let free_ns = self.left_of_budget_ns();
         let kept_ns = kept_for_audit(self.plan.schedule().audit_ns, free_ns, fewest * (windows_ns + rest_ns));
         let left_ns = (free_ns - kept_ns as f64).max(0.0);
@@ -210,27 +207,21 @@ impl Run<'_> {
                 self.record.set_fact(&confirmed.group, "trial_ns", &ns)?;
             }
         }
-        let [main_ns, aside_ns] = [false, true].map(|aside| {
-            let (windows_ns, rest_ns) = self.round_ns(groups, Some(aside));
-            windows_ns + rest_ns
-        });
-        let blocks = self.plan.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, main_ns, aside_ns));
-        let aside_blocks = design.aside_blocks(blocks);
-        let each = groups.iter().map(|one| (one.group.clone(), if one.aside { aside_blocks } else { blocks }));
-        self.done.first_blocks = each.collect();
+        let (windows_ns, rest_ns) = self.round_ns(groups);
+        let round_ns = windows_ns + rest_ns;
+        let blocks = self.plan.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, round_ns));
+        self.done.first_blocks = groups.iter().map(|confirmed| (confirmed.group.clone(), blocks)).collect();
         self.declare_analyses(groups)?;
-        let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
+        let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * round_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
             self.take_longer(end_ns as u64)?;
         }
         Ok(())
     }
 
-    /// Time of one block of every group (of one kind): windows that may be shortened, and everything else,
-    /// nanoseconds.
-    fn round_ns(&self, groups: &[ConfirmedGroup], aside: Option<bool>) -> (f64, f64) {
-        let of_kind = groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside));
-        let parts_ns = of_kind.map(|confirmed| self.parts_ns(confirmed));
+    /// Time of one block of every group: windows that may be shortened, and everything else, nanoseconds.
+    fn round_ns(&self, groups: &[ConfirmedGroup]) -> (f64, f64) {
+        let parts_ns = groups.iter().map(|confirmed| self.parts_ns(confirmed));
         parts_ns.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 

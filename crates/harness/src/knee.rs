@@ -37,19 +37,13 @@ pub(crate) fn measure(
     }
     let ceiling = report(&closed).map_or(0.0, per_second);
     let mut probes: Vec<Probe> = report(&closed).map(|report| probe(report, None, slo)).into_iter().collect();
-    let found = search(ceiling, stop, |offered| {
-        let step = step(setup, slo, offered);
-        if step.window_ns > PROBE_MAX_NS {
-            return Some(Probed::TooLong);
-        }
-        let measured = trial::measure(pool, &step, stop, watch)?;
-        let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
-        let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
+    let step = |offered| step(setup, FactorKey::call_rate, offered, slo.probe_ns(setup.window_ns, offered as f64));
+    let found = search(ceiling, stop, step, |offered, step| {
+        let measured = trial::measure(pool, step, stop, watch)?;
+        let seen = report(&measured).map(|report| judged(report, offered, step, slo));
+        let has_result = measured.outcome == Outcome::Measured || seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
-        Some(match trouble || !measured.ends_are_sound {
-            true => Probed::Failed(measured),
-            false => Probed::Seen(measured, seen.is_some_and(|probe| probe.kept)),
-        })
+        Some((measured, has_result.then(|| seen.is_some_and(|probe| probe.kept))))
     })?;
     let result = match found {
         Found::Kept(measured) | Found::Failed(measured) => measured,
@@ -64,16 +58,6 @@ pub(crate) fn measure(
     Some(with_search(result, probes))
 }
 
-/// A probe of a rate.
-enum Probed {
-    /// Measured, and whether it kept the objective.
-    Seen(TrialResult, bool),
-    /// Not measured: it would take too long.
-    TooLong,
-    /// Failed, which ends the search.
-    Failed(TrialResult),
-}
-
 /// The result of a search.
 enum Found {
     /// The probe at the highest rate that kept the objective.
@@ -84,9 +68,14 @@ enum Found {
     Nothing { last: Option<TrialResult>, too_long_at: Option<u64> },
 }
 
-/// Probes rates below `ceiling` until the highest is found that keeps an objective. `None` if `stop` was set, or a probe was
-/// stopped.
-fn search(ceiling: f64, stop: &AtomicBool, mut probe: impl FnMut(u64) -> Option<Probed>) -> Option<Found> {
+/// Probes rates below `ceiling` until the highest is found that keeps an objective. `step` is the trial at a rate; `probe` measures
+/// it and reports whether it kept the objective, or nothing if it failed. `None` if `stop` was set, or a probe was stopped.
+fn search(
+    ceiling: f64,
+    stop: &AtomicBool,
+    step: impl Fn(u64) -> Setup,
+    mut probe: impl FnMut(u64, &Setup) -> Option<(TrialResult, Option<bool>)>,
+) -> Option<Found> {
     let mut search = KneeSearch::below(ceiling);
     let (mut best, mut last, mut too_long_at) = (None, None, None);
     while let Some(rate) = search.next_rate() {
@@ -94,27 +83,25 @@ fn search(ceiling: f64, stop: &AtomicBool, mut probe: impl FnMut(u64) -> Option<
             return None;
         }
         let offered = (rate.round() as u64).max(1);
-        match probe(offered)? {
-            Probed::Seen(measured, kept) => {
-                search.record(rate, kept);
-                *(if kept { &mut best } else { &mut last }) = Some(measured);
-            }
-            Probed::TooLong => {
-                too_long_at = Some(offered);
-                break;
-            }
-            Probed::Failed(measured) => return Some(Found::Failed(measured)),
+        let step = step(offered);
+        if step.window_ns > PROBE_MAX_NS {
+            too_long_at = Some(offered);
+            break;
         }
+        let (measured, kept) = probe(offered, &step)?;
+        let Some(kept) = kept.filter(|_| measured.ends_are_sound) else { return Some(Found::Failed(measured)) };
+        search.record(rate, kept);
+        *(if kept { &mut best } else { &mut last }) = Some(measured);
     }
     Some(best.map_or(Found::Nothing { last, too_long_at }, Found::Kept))
 }
 
-/// The same path with calls offered at a rate, for as long as the objective needs. The closed loop has shown that the
+/// The same path with a load offered at a rate, for as long as the objective needs. The first measurement has shown that the
 /// engines run in their modes; at a low rate, where no two requests wait at once, none of them can.
-fn step(setup: &Setup, slo: &Slo, offered: u64) -> Setup {
+fn step(setup: &Setup, key: FactorKey, offered: u64, window_ns: u64) -> Setup {
     let mut step = setup.clone();
-    step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
-    step.spec.put(FactorKey::call_rate, offered);
+    step.window_ns = window_ns;
+    step.spec.put(key, offered);
     step.modes_are_shown = true;
     step
 }
@@ -223,22 +210,14 @@ pub(crate) fn measure_loss(
     if fastest.outcome != Outcome::Measured || !fastest.ends_are_sound || keeps(&fastest, limit) {
         return Some(fastest);
     }
-    let found = search(bytes_per_second, stop, |offered| {
-        let mut step = setup.clone();
-        step.window_ns = limit.probe_ns(setup.window_ns, datagrams_per_second * offered as f64 / bytes_per_second);
-        step.spec.put(FactorKey::rate, offered);
-        step.modes_are_shown = true;
-        if step.window_ns > PROBE_MAX_NS {
-            return Some(Probed::TooLong);
-        }
-        let measured = trial::measure(pool, &step, stop, watch)?;
-        Some(match measured.outcome != Outcome::Measured || !measured.ends_are_sound {
-            true => Probed::Failed(measured),
-            false => {
-                let kept = keeps(&measured, limit);
-                Probed::Seen(measured, kept)
-            }
-        })
+    let step = |offered| {
+        let window_ns = limit.probe_ns(setup.window_ns, datagrams_per_second * offered as f64 / bytes_per_second);
+        step(setup, FactorKey::rate, offered, window_ns)
+    };
+    let found = search(bytes_per_second, stop, step, |_, step| {
+        let measured = trial::measure(pool, step, stop, watch)?;
+        let kept = (measured.outcome == Outcome::Measured).then(|| keeps(&measured, limit));
+        Some((measured, kept))
     })?;
     Some(match found {
         Found::Kept(measured) | Found::Failed(measured) => measured,

@@ -1,7 +1,8 @@
 //! Opens a path, warms up, measures, checks, closes; and runs a plan's stages of blocks within
 //! its budget, writing every trial to the store before the next one starts.
 //!
-//! Judges nothing: `report` computes results from the store.
+//! Decides which trials failed, which cells become finalists and when measuring ends; `report` computes all results from the
+//! store.
 #![forbid(unsafe_code)]
 
 pub mod cpu_placement;
@@ -16,9 +17,11 @@ mod audit;
 mod block;
 mod calibrate;
 mod confirm;
+mod harm_guard;
 mod interim;
 mod knee;
 mod lost_host;
+mod same_machine;
 mod screen;
 pub mod stages;
 mod time_limit;

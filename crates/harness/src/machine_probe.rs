@@ -10,9 +10,9 @@ use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::process::{self, system_call};
+use bytegauge_sys::process::system_call;
 use bytegauge_sys::topology::Topology;
-use bytegauge_sys::{affinity, network, option};
+use bytegauge_sys::{affinity, network, option, resource_limit};
 use bytegauge_traffic::transport::{self, device};
 use bytegauge_traffic::{engine, relay, ring, tls};
 
@@ -22,7 +22,7 @@ use crate::cpu_placement;
 pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
-        open_files_max: process::raise_open_files().ok().map(|limit| limit.soft),
+        open_files_max: resource_limit::raise_open_files().ok().map(|limit| limit.soft),
         loopback_mtu: network::mtu(network::LOOPBACK).ok(),
         memory_available: memory_available(),
         ..Catalog::default()

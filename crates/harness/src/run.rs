@@ -22,8 +22,9 @@ use thiserror::Error;
 use crate::calibrate::series;
 use crate::environment::Watch;
 use crate::interim::{AnalysisState, first_blocks};
-use crate::lost_host::{self, Losses, LostHost};
+use crate::lost_host::{Losses, LostHost};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionRecord, StageResults, search};
+use crate::same_machine;
 use crate::stages::{Event, Observer};
 
 /// Settings of a run in addition to its plan.
@@ -138,7 +139,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan = stored_plan(session, record.plan)?;
-        if let Some(place) = lost_host::elsewhere(&record.machine, &machine(&options.links)) {
+        if let Some(place) = same_machine::elsewhere(&record.machine, &machine(&options.links)) {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
@@ -384,7 +385,7 @@ pub(crate) fn machine(links: &[Arc<dyn RemoteHost>]) -> Value {
         let far: Map<String, Value> =
             links.iter().filter_map(|link| Some((link.agent().to_string(), far(&**link)?))).collect();
         if !far.is_empty() {
-            facts.insert(lost_host::FAR_HOSTS.into(), far.into());
+            facts.insert(same_machine::FAR_HOSTS.into(), far.into());
         }
     }
     facts

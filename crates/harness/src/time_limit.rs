@@ -41,22 +41,19 @@ impl Run<'_> {
     /// block begins that would end beyond a limit set by the user, or beyond that of a program's runs. The last block of the
     /// minimum of a program may do so.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
-        let fewest = self.look == 1 && rounds_done < self.fewest_blocks();
-        let spent_ns = self.clock.spent_ns() as f64;
-        let left = self.fewest_blocks().saturating_sub(rounds_done) as f64;
+        let (design, is_program) = (&self.plan.design, self.plan.task.is_some());
+        let (spent_ns, next_ns) = (self.clock.spent_ns() as f64, self.forecast_ns(next));
+        let missing = if self.look == 1 { self.fewest_blocks().saturating_sub(rounds_done) } else { 0 };
         let is_hopeless = self.plan.has_long_runs()
-            && spent_ns + left * self.forecast_ns(next) > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-        let is_planned = self.look == 1 && rounds_done < self.plan.design.blocks_min;
-        let is_first = rounds_done == 0 && self.plan.task.is_some() && !is_hopeless;
-        if is_planned && (self.clock.resumed || is_first) {
+            && spent_ns + missing as f64 * next_ns > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+        let needed = if is_hopeless { 0 } else { missing };
+        let is_resumed = self.clock.resumed && self.look == 1 && rounds_done < design.blocks_min;
+        if is_resumed || (is_program && rounds_done == 0 && needed > 0) {
             return false;
         }
-        let patience = if fewest && !is_hopeless { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-        // Blocks of a program are long compared with the overtime, but the last one without which there is no result is worth it.
-        let is_last = rounds_done + 1 == self.fewest_blocks() && !is_hopeless;
-        let is_strict = self.look > 1 || (self.plan.task.is_some() && !is_last);
-        let next_ns = if is_strict { self.forecast_ns(next) } else { 0.0 };
-        self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
+        let (patience, is_strict) = leeway(needed, is_program, self.look);
+        let end_ns = if is_strict { spent_ns + next_ns } else { spent_ns };
+        self.limit_ns().is_some_and(|limit_ns| end_ns > limit_ns * patience)
     }
 
     /// Whether even the minimum number of blocks would have no more time.
@@ -117,6 +114,14 @@ impl Run<'_> {
         let last = Nanos((last_ns / 1e9) as u64 * 1_000_000_000);
         format!("; measuring stops at {last}, and --resume goes on")
     }
+}
+
+/// What a block is allowed that begins near the limit, where `needed` blocks are missing without which there is no result: a
+/// multiple of the limit, and whether its end must be within it. Blocks of a program are long compared with the overtime, but the
+/// last one that is needed is worth it.
+fn leeway(needed: u64, is_program: bool, look: u64) -> (f64, bool) {
+    let patience = if needed > 0 { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
+    (patience, look > 1 || (is_program && needed != 1))
 }
 
 // Times that are shown before they have passed.
@@ -233,6 +238,22 @@ fn most_that_fit(left_ns: f64, planned: usize, fewest_ns: impl Fn(usize) -> f64)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn needed_blocks_may_exceed_the_limit() {
+        const MORE: f64 = OVERTIME_FEWEST / OVERTIME;
+        for (needed, is_program, look, expected) in [
+            (6, false, 1, (MORE, false)),
+            (0, false, 1, (1.0, false)),
+            (0, false, 2, (1.0, true)),
+            (3, true, 1, (MORE, true)),
+            (1, true, 1, (MORE, false)),
+            (0, true, 1, (1.0, true)),
+            (0, true, 2, (1.0, true)),
+        ] {
+            assert_eq!(leeway(needed, is_program, look), expected, "{needed} {is_program} {look}");
+        }
+    }
 
     #[test]
     fn a_round_leaves_time_for_the_fewest_blocks() {

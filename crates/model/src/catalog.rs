@@ -1,9 +1,8 @@
-//! The tables of names: transports, placements, kinds of work; the engines have a file of their own.
+//! Tables of names: how one is declared and searched, and those of transports, arrivals, placements, ends and kinds of work.
+//! Others are with their topic, such as engines and relays.
 //!
-//! Long because it contains many tables, each of them short.
-//!
-//! Help text, completions, plan validation and the conformance tests walk these tables; a name is written
-//! here and nowhere else. Never carries a name out: that is `traffic`'s part.
+//! Help text, completions, plan validation and the conformance tests walk the tables. The code that moves bytes as a name
+//! requests is in `traffic`.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

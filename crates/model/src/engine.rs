@@ -1,7 +1,7 @@
 //! The table of engines: the code that moves bytes at an end, its modes, and their abilities.
 //!
-//! Planning, skips, the ends themselves, the documents and the tests walk these rows; the limits of an engine are written
-//! nowhere else. Whether this machine has the features that an engine needs is decided in `traffic`.
+//! Planning, skips, the documents and the tests walk these rows. `traffic` decides whether this machine has the features that an
+//! engine needs, and refuses an end that asks an engine for more than it can do.
 
 use std::fmt;
 use std::str::FromStr;

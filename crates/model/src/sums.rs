@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A count that is added to another one. Counts of a report may come from another host: no sum overflows.
 pub(crate) trait AddCounts: Copy {
-    /// The sum of both; of an optional count, that of the known ones.
+    /// The sum of both; of an `Option`, that of the known ones. An [`OptionalCount`] is absent unless both are known.
     fn sum(self, other: Self) -> Self;
 }
 

@@ -51,8 +51,6 @@ pub struct Design {
     pub flow_overhead_ns: u64,
     /// Share of the budget kept back for blocks that break.
     pub reserve: f64,
-    /// Side groups get one block for this number of blocks of the main groups.
-    pub aside_every: u64,
     /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
     pub blocks_min: u64,
     /// Length of an audit trial, nanoseconds.
@@ -148,7 +146,6 @@ impl Default for Design {
             overhead_ns: 2_500_000,
             flow_overhead_ns: 0,
             reserve: 0.03,
-            aside_every: 3,
             blocks_min: 6,
             audit_ns: AUDIT_NS,
             blocks_max: BLOCKS_DEFAULT_MAX,
@@ -308,37 +305,27 @@ pub struct StageTimes {
     pub screen_ns: u64,
     /// Time of the narrowing, nanoseconds.
     pub narrow_ns: u64,
-    /// Time of one confirmation block of every main group, nanoseconds.
+    /// Time of one confirmation block of every group, nanoseconds.
     pub confirm_round_ns: u64,
-    /// Time of one confirmation block of every side group, nanoseconds.
-    pub aside_round_ns: u64,
     /// Time of the long-trial check until the first analysis, nanoseconds.
     pub audit_ns: u64,
-    /// Confirmation blocks of a main group.
+    /// Confirmation blocks of a group.
     pub blocks: u64,
-    /// Confirmation blocks of a side group.
-    pub aside_blocks: u64,
 }
 
 impl Design {
-    /// Blocks of a side group, when a main group has `blocks`.
-    pub fn aside_blocks(&self, blocks: u64) -> u64 {
-        (blocks / self.aside_every).max(self.blocks_min).min(blocks)
-    }
-
-    /// How many blocks of a main group fit into a time, at least the fewest and at most the most that
-    /// are useful. `round_ns` and `aside_ns` are the times of one block of every group of the kind.
-    pub fn fitting_blocks(&self, time_ns: f64, round_ns: f64, aside_ns: f64) -> u64 {
-        let takes = |blocks: u64| blocks as f64 * round_ns + self.aside_blocks(blocks) as f64 * aside_ns;
+    /// How many blocks of each group fit into a time, at least the fewest and at most the most that are useful. `round_ns` is the
+    /// time of one block of every group.
+    pub fn fitting_blocks(&self, time_ns: f64, round_ns: f64) -> u64 {
         let range = self.blocks_min..=self.blocks_max;
-        range.rev().find(|blocks| takes(*blocks) <= time_ns).unwrap_or(self.blocks_min)
+        range.rev().find(|blocks| *blocks as f64 * round_ns <= time_ns).unwrap_or(self.blocks_min)
     }
 }
 
 impl StageTimes {
     /// Time of the confirmation until the first analysis, nanoseconds.
     pub fn confirm_ns(&self) -> u64 {
-        self.confirm_round_ns.saturating_mul(self.blocks) + self.aside_round_ns.saturating_mul(self.aside_blocks)
+        self.confirm_round_ns.saturating_mul(self.blocks)
     }
 
     /// Time until the first analysis, nanoseconds.

@@ -19,11 +19,6 @@ pub(crate) fn deciders(factor: &Factor) -> &'static [FactorKey] {
     factor.needs.map_or(&[], |needs| needs.with)
 }
 
-/// Whether the levels of a factor decide if another one has an effect.
-pub(crate) fn decides(factor: &Factor) -> bool {
-    FACTORS.iter().any(|other| deciders(other).contains(&factor.key))
-}
-
 /// Whether everything that a part names means something with this level.
 pub(crate) fn suits_named(part: &Part, factor: &Factor, level: &Level) -> bool {
     let mut levels = Spec::default();

@@ -1,7 +1,7 @@
 //! An emulated link: refuses factors that do not work over it, and sets those that follow from it.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, ProgramTask, Transport, Workload};
+use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, ProgramTask, Transport, Workload};
 
 use crate::spec::{Part, PlanSpec};
 use crate::{PlanError, far};
@@ -55,15 +55,8 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, task: Option<&ProgramT
             );
         }
     }
-    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
-    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
-        return refused(
-            "placement",
-            "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
-        );
-    }
-    part.settle("placement", unpinned);
-    Ok(())
+    let why = "the emulator needs a CPU as well, and two hosts have none in common: use unpinned";
+    far::settle_unpinned(part, &with, why)
 }
 
 /// Refuses a link that would not join a program to its server.
@@ -100,7 +93,7 @@ pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
-    use bytegauge_model::{LinkRate, LossShare, factor};
+    use bytegauge_model::{LinkRate, LossShare, Placement, factor};
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = PlanSpec::named("a test", workload);

@@ -3,7 +3,7 @@
 //! The place, the work and the socket options of such a server are unknown: it is measured from outside. Names are looked
 //! up before; nothing here uses the network.
 
-use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload, factor};
+use bytegauge_model::{Level, Place, Spec, Transport, Workload, factor};
 
 use crate::plan::Plan;
 use crate::spec::Part;
@@ -43,7 +43,8 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Resul
     }
     relay::refuse_external(workload, part)?;
     settle_transport(part)?;
-    settle_placement(part)?;
+    // Only the client can be pinned, and the best place for it depends on the server, which may move.
+    far::settle_unpinned(part, "connect", "the server's CPUs are unknown: use unpinned (and taskset)")?;
     if workload == Workload::Stream {
         if by_datagrams(part) && !iperf3::is_meant(part) {
             let why = "an external receiver does not report which datagrams arrived: use an echo server with \
@@ -130,16 +131,6 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
 fn by_datagrams(part: &Part) -> bool {
     let named = part.levels.get("transport").into_iter().flatten().filter_map(Level::name);
     named.filter_map(|name| name.parse().ok()).any(|transport: Transport| transport.is_datagram())
-}
-
-/// Only the client can be pinned, and the best place for it depends on the server, which may move.
-fn settle_placement(part: &mut Part) -> Result<(), PlanError> {
-    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
-    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
-        return refused("placement", "the server's CPUs are unknown: use unpinned (and taskset)");
-    }
-    part.settle("placement", unpinned);
-    Ok(())
 }
 
 fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {

@@ -80,12 +80,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     }
     let carried = carried(part, &places, first)?;
     part.settle("transport", carried);
-    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
-    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
-        return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
-    }
-    part.settle("placement", unpinned);
-    Ok(())
+    settle_unpinned(part, with, "two hosts have no CPUs in common: use unpinned (and taskset on either host)")
 }
 
 /// The transports between this host and the agents at these places.
@@ -137,6 +132,19 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
         let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
         Some(if is_direct { direct.to_owned() } else { relay })
     })
+}
+
+/// Leaves the ends unpinned, where their CPUs cannot be chosen together.
+///
+/// # Errors
+/// [`PlanError::NotWith`] if a placement is named.
+pub(crate) fn settle_unpinned(part: &mut Part, with: &str, why: &'static str) -> Result<(), PlanError> {
+    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
+        return refused("placement", with, why);
+    }
+    part.settle("placement", unpinned);
+    Ok(())
 }
 
 pub(crate) fn refused<T>(name: &str, with: &str, why: &'static str) -> Result<T, PlanError> {

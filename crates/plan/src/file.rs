@@ -29,7 +29,7 @@ const PLAN_KEYS: &[&str] = &[
 ];
 
 /// Keys of a part other than factors.
-const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial", "also"];
+const PART_KEYS: &[&str] = &["screen", "finalists", "trial", "also"];
 
 /// Reads a plan. `place` names it in errors: a file or a ready plan's name.
 ///
@@ -105,13 +105,12 @@ impl Reader<'_> {
 
     fn part_key(&self, part: &mut Part, key: &str, value: &Value, also: &[&str]) -> Result<(), PlanError> {
         match dashed(key).as_str() {
-            "screen" | "aside" => {
+            "screen" => {
                 let table = value.as_table().ok_or_else(|| self.bad(key, "is a table of conditions"))?;
                 for (name, value) in table {
                     for factor in self.factors(name, &[])? {
                         let levels = self.levels(factor, value)?;
-                        let named = if key == "screen" { &mut part.screen } else { &mut part.aside };
-                        named.insert(factor.name, levels);
+                        part.screen.insert(factor.name, levels);
                     }
                 }
             }

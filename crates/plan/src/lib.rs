@@ -1,7 +1,8 @@
 //! From flags or TOML to a resolved plan: typed spec, cells, groups, families, seeded blocks, a budget.
 //!
-//! Parse, don't validate: past this crate no impossible combination exists. It never reads the clock and
-//! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
+//! Parse, don't validate: past this crate no cell is an impossible combination. A request without a possible one is refused;
+//! others, impossible by contradiction or on this machine, stay as skipped with a reason. It never reads the clock and never
+//! opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
 pub mod block_order;

@@ -16,8 +16,6 @@ pub struct Family {
     pub groups: Vec<GroupId>,
     /// The groups in which every cell is screened; empty when all cells are confirmed.
     pub screened: Vec<GroupId>,
-    /// The groups that are confirmed as side groups, in fewer blocks.
-    pub aside: Vec<GroupId>,
     /// How many cells are confirmed.
     pub finalists: Finalists,
     /// Whether the user named the options, so that all of them are confirmed.

@@ -6,9 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use bytegauge_model::factor::{self, FACTORS, HelpSection, Role};
-use bytegauge_model::{Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, Spec, Transport, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, Spec, Workload};
 
-use crate::cross::{apply_profile, count, cross, longest};
+use crate::cross::{CELLS_MAX, apply_profile, cross, longest};
 use crate::design::{
     BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, OVERRUN_STATED, OVERRUN_UNSTATED, SEARCH_BUDGET_NS,
 };
@@ -21,9 +21,6 @@ use crate::plan::{Family, Index, Plan, SeenPace};
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::task::refuse_what_no_task_can;
 use crate::{PlanError, cross, emulated, external, far, relay, trial_length};
-
-/// More cells than this is a mistake in a range, not an experiment.
-const CELLS_MAX: u64 = 100_000;
 
 /// Resolves a spec on the machine that the catalog describes.
 ///
@@ -162,24 +159,23 @@ impl Plan {
     }
 }
 
-/// Counts the cells before any is made: ranges multiply, and so does the memory for what they make.
+/// Refuses too many cells before any is made: ranges multiply, and so does the memory for what they make.
 fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
-    let workload = spec.workload;
-    let cells_of = |part: &Part| {
-        let counted = |role, joint: Option<&Transport>| count(workload, part, role, joint, CELLS_MAX);
-        let over = |joint: Option<Transport>| {
-            counted(Role::Condition, joint.as_ref()).saturating_mul(counted(Role::Choice, joint.as_ref()))
-        };
-        joints(workload, part).into_iter().map(over).fold(0, u64::saturating_add)
+    let (workload, mut cells) = (spec.workload, 0);
+    let exceeds = |part: Part| {
+        joints(workload, &part).into_iter().any(|joint| {
+            let combinations = |role| cross(workload, &part, role, joint.as_ref()).len();
+            cells += combinations(Role::Condition) * combinations(Role::Choice);
+            cells > CELLS_MAX
+        })
     };
-    let cells = spec.parts.iter().flat_map(Part::by_program).map(|part| cells_of(&part)).fold(0, u64::saturating_add);
-    if cells <= CELLS_MAX {
+    if !spec.parts.iter().flat_map(Part::by_program).any(exceeds) {
         return Ok(());
     }
     let longest = spec.parts.iter().filter_map(|part| longest(workload, part)).max_by_key(|(_, levels)| *levels);
     let (flag, levels) = longest.map_or_else(Default::default, |(factor, levels)| (factor.flag(), levels));
     Err(PlanError::Usage(format!(
-        "{cells} cells are too many ({CELLS_MAX} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
+        "the cells are too many ({CELLS_MAX} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
          levels"
     )))
 }
@@ -248,10 +244,6 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
             if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
             }
-            if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(&conditions.get(name)))
-            {
-                family.aside.push(group.clone());
-            }
             family.groups.push(group.clone());
             plan.groups.push(Group { id: group, factors: conditions });
         }
@@ -281,7 +273,6 @@ fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Fa
     Family {
         groups: Vec::new(),
         screened: Vec::new(),
-        aside: Vec::new(),
         finalists: part.finalists.unwrap_or(usual),
         named: named && part.finalists.is_none(),
         choices,

@@ -82,7 +82,6 @@ impl Plan {
                     schedule.narrow_ns += design.narrow_blocks * self.block_ns(narrowed * trial_ns, 0);
                 }
             }
-            let aside: HashSet<&GroupId> = family.aside.iter().collect();
             for group in live {
                 let GroupFacts { duration_ns: explicit, artefacts, .. } = index.get(group);
                 let (conditions, overhead_ns, pace) = of(group);
@@ -96,12 +95,8 @@ impl Plan {
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
                 let trials = family.fewest_confirmed() as u64 + u64::from(family.confirmed() > 1) + artefacts;
-                let round_ns = self.block_ns(trials * trial_ns + self.floor_trial_ns(measured_ns(group)), 0);
-                if aside.contains(group) {
-                    schedule.aside_round_ns += round_ns;
-                } else {
-                    schedule.confirm_round_ns += round_ns;
-                }
+                schedule.confirm_round_ns +=
+                    self.block_ns(trials * trial_ns + self.floor_trial_ns(measured_ns(group)), 0);
             }
         }
         if let Some(calibrated_ns) = self.seen.calibrated_ns {
@@ -117,16 +112,12 @@ impl Plan {
         let design = &self.design;
         let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
         let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
-        let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
-        let confirm = |schedule: &mut StageTimes, left_ns: f64| {
-            schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
-            schedule.aside_blocks = design.aside_blocks(schedule.blocks);
-        };
+        let round_ns = schedule.confirm_round_ns as f64;
+        let blocks_in = |left_ns: f64| self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, round_ns));
         // The long-trial check gets at most the time that is left after the minimum number of blocks.
-        let (fewest, aside) = (design.blocks_min, design.aside_blocks(design.blocks_min));
-        let fewest_ns = rounds.0 * fewest as f64 + rounds.1 * aside as f64;
+        let fewest_ns = round_ns * design.blocks_min as f64;
         let share_ns = (self.budget_ns as f64 * self.audit).min(left_ns - fewest_ns).max(0.0);
-        confirm(schedule, left_ns - share_ns);
+        schedule.blocks = blocks_in(left_ns - share_ns);
         let done_ns = schedule.total_ns();
         schedule.audit_ns = match self.blocks {
             // In proportion to the requested blocks; else in proportion to the budget, of which less may be needed.
@@ -135,7 +126,7 @@ impl Plan {
         };
         if shortest_audit_ns.is_none_or(|block_ns| schedule.audit_ns < block_ns) {
             schedule.audit_ns = 0;
-            confirm(schedule, left_ns);
+            schedule.blocks = blocks_in(left_ns);
         }
     }
 }

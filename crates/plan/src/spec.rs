@@ -45,8 +45,6 @@ pub struct Part {
     pub levels: BTreeMap<&'static str, Vec<Level>>,
     /// Levels of the conditions under which all cells are screened; other conditions only measure finalists.
     pub screen: BTreeMap<&'static str, Vec<Level>>,
-    /// Levels of the conditions that are confirmed as side groups, in fewer blocks.
-    pub aside: BTreeMap<&'static str, Vec<Level>>,
     /// How many cells a family confirms.
     pub finalists: Option<Finalists>,
     /// Length of a confirmation trial, nanoseconds.
@@ -224,15 +222,12 @@ impl PlanSpec {
 }
 
 impl Part {
-    /// Sets a factor's levels. Conditions that are screened or confirmed as side groups follow: a level that the factor
-    /// no longer has is removed.
+    /// Sets a factor's levels. Conditions that are screened follow: a level that the factor no longer has is removed.
     pub fn set(&mut self, factor: &'static Factor, levels: Vec<Level>) {
-        for named in [&mut self.screen, &mut self.aside] {
-            if let Some(kept) = named.get_mut(factor.name) {
-                kept.retain(|level| levels.contains(level));
-                if kept.is_empty() {
-                    named.remove(factor.name);
-                }
+        if let Some(kept) = self.screen.get_mut(factor.name) {
+            kept.retain(|level| levels.contains(level));
+            if kept.is_empty() {
+                self.screen.remove(factor.name);
             }
         }
         self.levels.insert(factor.name, levels);

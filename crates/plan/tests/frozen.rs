@@ -41,7 +41,8 @@ fn line(plan: &Plan, factors: &[&str]) -> String {
         digest.write(format!("{id} {group} {kind:?} {}\n", stated(factors)).as_bytes());
     }
     for family in &plan.families {
-        digest.write(format!("{:?} {:?} {:?}\n", family.groups, family.screened, family.aside).as_bytes());
+        // The brackets are a list that families had once.
+        digest.write(format!("{:?} {:?} []\n", family.groups, family.screened).as_bytes());
     }
     let (groups, cells) = (plan.groups.len(), plan.cells.len());
     format!("{} {groups} {cells} {} {:016x}", plan.name, plan.families.len(), digest.finish())

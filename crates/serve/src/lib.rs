@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytegauge_model::{Engine, Place};
-use bytegauge_sys::{cpu_time, option, process};
+use bytegauge_sys::{cpu_time, option, resource_limit};
 use bytegauge_traffic::end::thread_group::{EndPlan, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use bytegauge_traffic::engine::{self, Station};
 use bytegauge_traffic::flow::Party;
@@ -66,7 +66,7 @@ impl Server {
             return Err(EndError::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
         // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
-        let _ = process::raise_open_files();
+        let _ = resource_limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = address::listen(&address::resolved(place)?)?;
         let listener = Arc::new(listener);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::cpu_time::Usage;
 use crate::process::die_with_parent;
-use crate::{affinity, descendants, errno, process_descriptor, supervisor};
+use crate::{affinity, descendants, errno, poll, process_descriptor, supervisor};
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -123,14 +123,10 @@ pub fn watch(pid: u32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// Any error of poll(2); an interrupted call returns no descriptor.
+/// Any error of ppoll(2); an interrupted call returns no descriptor.
 pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
-    let asked = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<libc::pollfd> = fds.iter().map(asked).collect();
-    // Rounded up, so that the last fraction of a millisecond does not cause busy polling.
-    let ms = patience.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int;
-    // SAFETY: `polled` is an array of `polled.len()` valid pollfd, and lives through the call.
-    match errno::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
+    let mut polled: Vec<libc::pollfd> = fds.iter().map(|fd| poll::asked(*fd, libc::POLLIN)).collect();
+    match poll::wait(&mut polled, Some(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
         Err(error) => Err(error),
         Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),

@@ -43,7 +43,8 @@ pub struct Usage {
 counts!(Usage { user_ns, system_ns, total_ns, voluntary_switches, involuntary_switches, minor_faults });
 
 impl Usage {
-    /// The usage of a child that was waited for, with that of its own children, in microseconds.
+    /// The usage of a child that was waited for, with that of its own children. Exact to the
+    /// microsecond.
     pub(crate) fn of_ended(raw: &libc::rusage) -> Usage {
         Usage::of(raw, timeval_ns(raw.ru_utime) + timeval_ns(raw.ru_stime))
     }

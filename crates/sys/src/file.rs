@@ -1,4 +1,4 @@
-//! The share of a file that is in the page cache.
+//! Files that are read in trials: the share that is in the page cache, the read position, and files in memory.
 //!
 //! Reading a cached file measures memory, reading an uncached one measures a disk, so a report must show which of the
 //! two it was.

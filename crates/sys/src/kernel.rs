@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use crate::process;
+use crate::program_file;
 
 /// The release of the running kernel, as `uname -r` prints it.
 fn release() -> Option<String> {
@@ -43,7 +43,7 @@ fn kernel_config() -> Option<String> {
 }
 
 fn unpack_config() -> Option<String> {
-    let (config, gzip) = (File::open("/proc/config.gz").ok()?, process::find_program("gzip")?);
+    let (config, gzip) = (File::open("/proc/config.gz").ok()?, program_file::find_program("gzip")?);
     let output = Command::new(gzip).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
     String::from_utf8(output.stdout).ok()
 }

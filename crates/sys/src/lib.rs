@@ -4,7 +4,8 @@
 //! only this crate. Each module wraps one part of the kernel, returns the kernel's results, and gives the source of
 //! every fact that it relies on.
 //!
-//! Contains no policy: it never decides what to measure, evaluates a machine, retries on its own or prints.
+//! Never decides what to measure, and never prints. A module that retries a call, or rates what it found (`copy_probe`),
+//! documents it.
 
 // Tests make files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -42,9 +43,12 @@ pub mod new_file;
 pub mod option;
 pub mod owner;
 pub mod pipe;
+mod poll;
 pub mod proc_stat;
 pub mod process;
 pub mod process_descriptor;
+pub mod program_file;
+pub mod resource_limit;
 pub mod seccomp;
 pub mod shared_port;
 pub mod snmp;

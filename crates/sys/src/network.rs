@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{clock, errno, new_file};
+use crate::{errno, new_file, poll};
 
 /// The name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
@@ -402,11 +402,8 @@ fn dropped(text: &str, name: &str) -> Option<u64> {
 /// # Errors
 /// The error of ppoll(2); `Interrupted` by a signal.
 pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64>) -> io::Result<[bool; N]> {
-    let mut polled = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    let timeout = timeout_ns.map(clock::timespec);
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the kernel reads and writes as many entries as are there, and reads a time that lives until it returns.
-    errno::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
+    let mut polled = fds.map(|fd| poll::asked(fd, libc::POLLIN));
+    poll::wait(&mut polled, timeout_ns)?;
     Ok(polled.map(|one| one.revents != 0))
 }
 

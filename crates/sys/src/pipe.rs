@@ -20,7 +20,7 @@ use crate::errno;
 ///
 /// # Errors
 ///
-/// `EMFILE` or `ENFILE` when descriptors run out: see [`crate::process::raise_open_files`].
+/// `EMFILE` or `ENFILE` when descriptors run out: see [`crate::resource_limit::raise_open_files`].
 pub fn anonymous() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
     Ok((reader.into(), writer.into()))

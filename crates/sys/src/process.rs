@@ -3,18 +3,11 @@
 //! The kernel kills the children when this process ends. External programs may have children: see `supervisor`.
 //!
 //! Waits for a child only in [`ended_within`].
-//!
-//! Also finds the files of programs that are started by name.
 
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
-
-use serde::{Deserialize, Serialize};
+use std::{io, thread};
 
 use crate::{clock, errno};
 
@@ -142,117 +135,6 @@ pub fn cpu_time_ns(process_id: u32) -> io::Result<u64> {
     clock::try_clock_ns(clock)
 }
 
-// The process's resource limits that matter for measurements: open files, locked memory and file size.
-//
-// Raising the soft limit to the hard one needs no privilege (getrlimit(2)). Do it once at the start: a child inherits
-// it, and a child that uses select(2) fails above 1024 descriptors.
-//
-// Never lowers a limit and never touches a hard one.
-
-/// One resource limit. [`Limit::UNLIMITED`] in either field means none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
-    /// The limit in force.
-    pub soft: u64,
-    /// The value to which `soft` may be raised without privilege.
-    pub hard: u64,
-}
-
-impl Limit {
-    /// `RLIM_INFINITY`.
-    pub const UNLIMITED: u64 = u64::MAX;
-}
-
-/// The number of descriptors this process may hold (`RLIMIT_NOFILE`).
-///
-/// # Errors
-///
-/// Any error of getrlimit(2); none is expected.
-pub fn open_files() -> io::Result<Limit> {
-    limit(libc::RLIMIT_NOFILE)
-}
-
-/// Raises the soft limit of descriptors to the hard one and returns the resulting limit.
-///
-/// # Errors
-///
-/// Any error of getrlimit(2) or setrlimit(2); in practice only that of a seccomp filter.
-pub fn raise_open_files() -> io::Result<Limit> {
-    let before = open_files()?;
-    if before.soft < before.hard {
-        let wanted = libc::rlimit { rlim_cur: before.hard, rlim_max: before.hard };
-        // SAFETY: `wanted` is a valid rlimit that lives through the call.
-        errno::of(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) })?;
-    }
-    open_files()
-}
-
-/// The bytes this process may lock into memory (`RLIMIT_MEMLOCK`).
-///
-/// Registered buffers of io_uring count against it (io_uring_register(2)), and so do pages in
-/// flight with `MSG_ZEROCOPY` (`mm_account_pinned_pages`); the rings themselves only did before
-/// Linux 5.12.
-///
-/// # Errors
-///
-/// Any error of getrlimit(2); none is expected.
-pub fn locked_memory_bytes() -> io::Result<Limit> {
-    limit(libc::RLIMIT_MEMLOCK)
-}
-
-/// The largest size of a file that this process writes (`RLIMIT_FSIZE`).
-///
-/// # Errors
-///
-/// Any error of getrlimit(2); none is expected.
-pub fn file_size_bytes() -> io::Result<Limit> {
-    limit(libc::RLIMIT_FSIZE)
-}
-
-#[cfg(target_env = "musl")]
-type Resource = libc::c_int;
-#[cfg(not(target_env = "musl"))]
-type Resource = libc::__rlimit_resource_t;
-
-fn limit(resource: Resource) -> io::Result<Limit> {
-    let mut raw = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `raw` is a valid place for one rlimit, and lives through the call.
-    errno::of(unsafe { libc::getrlimit(resource, &mut raw) })?;
-    Ok(Limit { soft: unlimited_or(raw.rlim_cur), hard: unlimited_or(raw.rlim_max) })
-}
-
-fn unlimited_or(value: libc::rlim_t) -> u64 {
-    if value == libc::RLIM_INFINITY { Limit::UNLIMITED } else { value }
-}
-
-// The files of external programs that the product starts by name.
-//
-// Never searches a relative folder of `PATH`: it may be a folder of another user.
-
-/// Folders of system programs that may not be in `PATH`.
-const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-/// The file of a program, by its name or its path. A name is looked up in the absolute folders of `PATH` and in those of system
-/// programs.
-#[must_use]
-pub fn find_program(word: &str) -> Option<PathBuf> {
-    find_in(&env::var_os("PATH").unwrap_or_default(), word)
-}
-
-fn find_in(path: &OsStr, word: &str) -> Option<PathBuf> {
-    if word.contains('/') {
-        return Some(PathBuf::from(word)).filter(|path| is_program(path));
-    }
-    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
-    folders.chain(OF_SYSTEM.map(PathBuf::from)).map(|folder| folder.join(word)).find(|path| is_program(path))
-}
-
-/// Whether a file can be executed by some user.
-#[must_use]
-pub fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
@@ -314,45 +196,5 @@ mod tests {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(cpu_time_ns(child.id()).is_err());
-    }
-}
-
-#[cfg(test)]
-mod limit_tests {
-    use super::*;
-
-    #[test]
-    fn the_soft_limit_reaches_the_hard_one() {
-        let before = open_files().unwrap();
-        let raised = raise_open_files().unwrap();
-        assert_eq!(raised.soft, raised.hard);
-        assert_eq!(raised.hard, before.hard);
-        assert_eq!(open_files().unwrap(), raised);
-    }
-
-    #[test]
-    fn locked_memory_has_a_limit_or_none() {
-        let limit = locked_memory_bytes().unwrap();
-        assert!(limit.soft <= limit.hard);
-    }
-}
-
-#[cfg(test)]
-mod program_file_tests {
-    use super::*;
-    use crate::tests::Scratch;
-
-    #[test]
-    fn relative_folders_are_not_searched() {
-        let scratch = Scratch::new();
-        let program = scratch.file("a-program", "").path().join("a-program");
-        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let depth = env::current_dir().unwrap().components().count() - 1;
-        let relative = PathBuf::from("../".repeat(depth)).join(scratch.path().strip_prefix("/").unwrap());
-        assert!(is_program(&relative.join("a-program")));
-        let found = |folders: &[&Path]| find_in(&env::join_paths(folders).unwrap(), "a-program");
-        assert_eq!(found(&[&relative, Path::new("")]), None);
-        assert_eq!(found(&[&relative, scratch.path()]).as_ref(), Some(&program));
-        assert_eq!(find_program(program.to_str().unwrap()), Some(program));
     }
 }

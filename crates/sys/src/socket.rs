@@ -1,15 +1,14 @@
 //! System calls of a server and its clients other than read(2) and write(2): accepting, the result of a connection
 //! attempt, and waiting for one socket.
 //!
-//! Options such as `SO_LINGER`, `SO_REUSEPORT` and `SO_BUSY_POLL` are in [`crate::option`].
+//! Options such as `SO_LINGER` and `SO_REUSEPORT` are in [`crate::option`].
 //! Never loops and never retries.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::clock::timespec;
-use crate::errno;
 use crate::option::{self, Name};
+use crate::{errno, poll};
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
@@ -242,16 +241,14 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
         Until::Either => libc::POLLIN | libc::POLLOUT,
         Until::PeerShut => libc::POLLRDHUP,
     };
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    let timeout = timespec(timeout_ns);
-    // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null
-    // mask leaves the signal mask alone.
-    let count = errno::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
+    let mut polled = [poll::asked(fd, events)];
+    let count = poll::wait(&mut polled, Some(timeout_ns))?;
+    let [libc::pollfd { revents, .. }] = polled;
     // An error or a hang-up makes every call return at once.
-    let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+    let gone = revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
     Ok((count > 0).then_some(SocketReadiness {
-        readable: gone || poll.revents & (libc::POLLIN | libc::POLLRDHUP) != 0,
-        writable: gone || poll.revents & libc::POLLOUT != 0,
+        readable: gone || revents & (libc::POLLIN | libc::POLLRDHUP) != 0,
+        writable: gone || revents & libc::POLLOUT != 0,
     }))
 }
 

@@ -91,50 +91,30 @@ const TCP_LISTEN: u8 = 10;
 /// `TCPI_OPT_SYN_DATA` (linux/tcp.h).
 const SYN_DATA: u8 = 32;
 
-/// Byte offsets in struct tcp_info, in its order.
-mod offset {
-    pub(super) const STATE: usize = 0;
-    pub(super) const OPTIONS: usize = 5;
-    pub(super) const SND_MSS: usize = 16;
-    pub(super) const UNACKED: usize = 24;
-    pub(super) const LAST_DATA_SENT: usize = 44;
-    pub(super) const LAST_ACK: usize = 56;
-    pub(super) const RTT: usize = 68;
-    pub(super) const TOTAL_RETRANS: usize = 100;
-    pub(super) const BYTES_ACKED: usize = 120;
-    pub(super) const BYTES_RECEIVED: usize = 128;
-    pub(super) const NOTSENT_BYTES: usize = 144;
-    pub(super) const MIN_RTT: usize = 148;
-    pub(super) const BUSY_TIME: usize = 168;
-    pub(super) const RWND_LIMITED: usize = 176;
-    pub(super) const SNDBUF_LIMITED: usize = 184;
-    pub(super) const BYTES_SENT: usize = 200;
-    pub(super) const BYTES_RETRANS: usize = 208;
-}
-
+/// Reads the fields by their byte offsets in struct tcp_info.
 fn parse(bytes: &[u8]) -> TcpInfo {
     let byte = |offset: usize| bytes.get(offset).copied();
     let u32_at = |offset: usize| read_at(bytes, offset).map(u32::from_ne_bytes);
     let u64_at = |offset: usize| read_at(bytes, offset).map(u64::from_ne_bytes);
     TcpInfo {
-        state: byte(offset::STATE),
-        syn_data: byte(offset::OPTIONS).map(|options| options & SYN_DATA != 0),
-        snd_mss: u32_at(offset::SND_MSS),
-        unacked: u32_at(offset::UNACKED),
-        last_data_sent_ms: u32_at(offset::LAST_DATA_SENT),
-        last_ack_ms: u32_at(offset::LAST_ACK),
-        rtt_us: u32_at(offset::RTT),
-        total_retrans: u32_at(offset::TOTAL_RETRANS),
-        bytes_acked: u64_at(offset::BYTES_ACKED),
-        bytes_received: u64_at(offset::BYTES_RECEIVED),
-        notsent_bytes: u32_at(offset::NOTSENT_BYTES),
+        state: byte(0),
+        syn_data: byte(5).map(|options| options & SYN_DATA != 0),
+        snd_mss: u32_at(16),
+        unacked: u32_at(24),
+        last_data_sent_ms: u32_at(44),
+        last_ack_ms: u32_at(56),
+        rtt_us: u32_at(68),
+        total_retrans: u32_at(100),
+        bytes_acked: u64_at(120),
+        bytes_received: u64_at(128),
+        notsent_bytes: u32_at(144),
         // The running minimum starts at all ones (net/ipv4/tcp.c, `tcp_init_sock`).
-        min_rtt_us: u32_at(offset::MIN_RTT).filter(|rtt| *rtt != u32::MAX),
-        busy_time_us: u64_at(offset::BUSY_TIME),
-        rwnd_limited_us: u64_at(offset::RWND_LIMITED),
-        sndbuf_limited_us: u64_at(offset::SNDBUF_LIMITED),
-        bytes_sent: u64_at(offset::BYTES_SENT),
-        bytes_retrans: u64_at(offset::BYTES_RETRANS),
+        min_rtt_us: u32_at(148).filter(|rtt| *rtt != u32::MAX),
+        busy_time_us: u64_at(168),
+        rwnd_limited_us: u64_at(176),
+        sndbuf_limited_us: u64_at(184),
+        bytes_sent: u64_at(200),
+        bytes_retrans: u64_at(208),
     }
 }
 
@@ -222,12 +202,17 @@ mod tests {
 
     #[test]
     fn offsets_agree_with_libc() {
-        assert_eq!(offset::SND_MSS, offset_of!(libc::tcp_info, tcpi_snd_mss));
-        assert_eq!(offset::UNACKED, offset_of!(libc::tcp_info, tcpi_unacked));
-        assert_eq!(offset::LAST_DATA_SENT, offset_of!(libc::tcp_info, tcpi_last_data_sent));
-        assert_eq!(offset::LAST_ACK, offset_of!(libc::tcp_info, tcpi_last_ack_recv));
-        assert_eq!(offset::RTT, offset_of!(libc::tcp_info, tcpi_rtt));
-        assert_eq!(offset::TOTAL_RETRANS, offset_of!(libc::tcp_info, tcpi_total_retrans));
+        let check = |at: usize, field: fn(&TcpInfo) -> Option<u32>| {
+            let mut bytes = [0; 248];
+            bytes[at..at + 4].copy_from_slice(&7u32.to_ne_bytes());
+            assert_eq!(field(&parse(&bytes)), Some(7), "{at}");
+        };
+        check(offset_of!(libc::tcp_info, tcpi_snd_mss), |info| info.snd_mss);
+        check(offset_of!(libc::tcp_info, tcpi_unacked), |info| info.unacked);
+        check(offset_of!(libc::tcp_info, tcpi_last_data_sent), |info| info.last_data_sent_ms);
+        check(offset_of!(libc::tcp_info, tcpi_last_ack_recv), |info| info.last_ack_ms);
+        check(offset_of!(libc::tcp_info, tcpi_rtt), |info| info.rtt_us);
+        check(offset_of!(libc::tcp_info, tcpi_total_retrans), |info| info.total_retrans);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::buffer::Mapping;
-use crate::errno;
+use crate::{errno, poll};
 
 /// `SO_EE_ORIGIN_ZEROCOPY` (linux/errqueue.h).
 const ORIGIN_ZERO_COPY: u8 = 5;
@@ -105,15 +105,13 @@ pub fn is_full(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Waits until the error queue has a notification, or the time is over; poll(2) reports it as `POLLERR`.
+/// Waits until the error queue has a notification, or the time, in nanoseconds, is over; poll(2) reports it as `POLLERR`.
 ///
 /// # Errors
 ///
 /// `EINTR`, also where the time is over: the caller looks whether it is to stop.
-pub fn wait(fd: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
-    let mut waits = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: the kernel writes to one pollfd, which is borrowed exclusively.
-    match errno::of(unsafe { libc::poll(&mut waits, 1, timeout_ms) })? {
+pub fn wait(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    match poll::wait(&mut [poll::asked(fd, 0)], Some(timeout_ns))? {
         0 => Err(io::ErrorKind::Interrupted.into()),
         _ => Ok(()),
     }
@@ -236,7 +234,7 @@ mod tests {
                         assert_eq!(u64::from(found.first), completed);
                         completed += found.count();
                     }
-                    None => drop(wait(client.as_fd(), 1000)),
+                    None => drop(wait(client.as_fd(), 1_000_000_000)),
                 }
             }
         }

@@ -129,7 +129,7 @@ pub enum EndError {
 
 impl From<Missing> for EndError {
     fn from(missing: Missing) -> EndError {
-        EndError::Missing(missing.to_string())
+        EndError::Missing(engine::missing_uring(&missing))
     }
 }
 

@@ -92,7 +92,7 @@ levels! {
     timeout_ns: u64 = timeout(TIMEOUT_NS);
     /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
     reuseport: bool = reuseport(false);
-    /// Whether its sockets have `TCP_NODELAY`.
+    /// Whether the sockets of a relay have `TCP_NODELAY`.
     relay_nodelay: bool = relay_nodelay(true);
     /// The threads of a relay whose method leaves the choice.
     relay_threads: RelayThreads = relay_threads(RelayThreads::Direction);

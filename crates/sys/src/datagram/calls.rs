@@ -49,7 +49,7 @@ mod played {
         count as i32
     }
 
-    /// Reads the memory that a header points to. Returns the sum of its bytes, so that all are read.
+    /// Reads all memory that a header points to. Returns the length of the message.
     pub(in crate::datagram) unsafe fn sendmsg(_fd: i32, header: *const libc::msghdr, _flags: i32) -> isize {
         // SAFETY: as in `recvmsg`; nothing is written.
         unsafe {

@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::{descendants, errno, process_descriptor, shared_port};
+use crate::{descendants, errno, poll, process_descriptor, shared_port};
 
 /// The calls to report, and the options to keep from the kernel.
 #[derive(Clone, Debug, Default)]
@@ -262,16 +262,15 @@ impl FilterListener {
     ///
     /// # Errors
     ///
-    /// Those of poll(2) and ioctl(2); none is expected.
+    /// Those of ppoll(2) and ioctl(2); none is expected.
     pub fn next(&self) -> io::Result<ListenerEvent> {
         loop {
-            let mut polled = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: `polled` is one valid pollfd, and lives through the call.
-            match errno::of(unsafe { libc::poll(&raw mut polled, 1, -1) }) {
+            let mut polled = [poll::asked(self.0.as_fd(), libc::POLLIN)];
+            match poll::wait(&mut polled, None) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             };
-            if polled.revents & libc::POLLIN == 0 {
+            if polled[0].revents & libc::POLLIN == 0 {
                 return Ok(ListenerEvent::Ended);
             }
             if let Some(call) = self.receive()? {

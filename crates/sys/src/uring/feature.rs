@@ -155,16 +155,15 @@ impl Ring {
 // Every reason becomes a skip of the measurement: the machine lacks a feature, the program is not at fault.
 // Never guesses beyond the kernel's error number and its sysctl.
 
-/// A feature that this machine lacks.
+/// A feature that this machine lacks. The message has the next step at the kernel; the caller knows what else can be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The kernel was built without it (`ENOSYS`, and no sysctl of its own).
-    #[error("this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11): use --engine epoll")]
+    #[error("this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11)")]
     NotBuilt,
     /// The administrator switched it off (Documentation/admin-guide/sysctl/kernel.rst).
     #[error(
-        "io_uring is switched off by kernel.io_uring_disabled={0}: run `sysctl kernel.io_uring_disabled=0` as root, \
-         or use --engine epoll"
+        "io_uring is switched off by kernel.io_uring_disabled={0}: run `sysctl kernel.io_uring_disabled=0` as root"
     )]
     SwitchedOff(
         /// The sysctl's value: 1 forbids it to ordinary users, 2 to all users.
@@ -174,13 +173,13 @@ pub enum Missing {
     /// the sysctl shows that the kernel has io_uring.
     #[error(
         "io_uring is refused here although kernel.io_uring_disabled permits it: a container or sandbox filters it; \
-         allow io_uring_setup, io_uring_enter and io_uring_register there, or use --engine epoll"
+         allow io_uring_setup, io_uring_enter and io_uring_register there"
     )]
     Filtered,
     /// The limit of locked memory is too small (`ENOMEM`).
     #[error(
         "{doing}: the kernel has no memory for it; if `ulimit -l` ({limit_kib} KiB here) is the limit, raise it with \
-         `ulimit -l unlimited`, or use fewer flows"
+         `ulimit -l unlimited`"
     )]
     LockedMemory {
         /// The step that failed.
@@ -189,7 +188,7 @@ pub enum Missing {
         limit_kib: u64,
     },
     /// No descriptor is free for the ring (`EMFILE`, `ENFILE`).
-    #[error("no descriptor is free for an io_uring: raise `ulimit -n`, or use fewer flows")]
+    #[error("no descriptor is free for an io_uring: raise `ulimit -n`")]
     NoDescriptor,
     /// The kernel is too old for one feature.
     #[error("{feature} needs Linux {since}: use a newer kernel, or leave out the mode that asks for it")]
@@ -206,7 +205,7 @@ pub enum Missing {
     )]
     UnsafeWithPollThread,
     /// Any other refusal.
-    #[error("{doing}: {}: use --engine epoll", io::Error::from_raw_os_error(*errno))]
+    #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Refused {
         /// The step that failed.
         doing: &'static str,
@@ -218,7 +217,7 @@ pub enum Missing {
 impl Missing {
     /// The reason behind a failed set-up call.
     pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
-        let limit_kib = crate::process::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
+        let limit_kib = crate::resource_limit::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
         classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
     }
 
@@ -312,7 +311,7 @@ mod tests {
             match probe(&[*feature]) {
                 Ok(()) => {}
                 Err(Missing::Feature { .. }) => assert!(here < kernel::version(since).unwrap(), "{feature}"),
-                Err(other) => assert!(other.to_string().contains("use"), "{other}"),
+                Err(other) => eprintln!("SKIPPED: {other}"),
             }
         }
     }

@@ -296,7 +296,7 @@ pub enum MissingRing {
         needs: String,
     },
     /// io_uring is not available.
-    #[error("{}", without_an_engine(.0))]
+    #[error(transparent)]
     Uring(#[from] Missing),
 }
 
@@ -316,32 +316,6 @@ impl MissingRing {
     }
 }
 
-/// The message for an unavailable io_uring: another engine cannot replace it here.
-fn without_an_engine(missing: &Missing) -> String {
-    match missing {
-        Missing::NotBuilt => {
-            "this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11): there is no ring to \
-             measure here"
-                .into()
-        }
-        Missing::SwitchedOff(value) => format!(
-            "io_uring is switched off by kernel.io_uring_disabled={value}: run `sysctl kernel.io_uring_disabled=0` as root"
-        ),
-        Missing::Filtered => "io_uring is refused here although kernel.io_uring_disabled permits it: a container or \
-                              sandbox filters it; allow io_uring_setup, io_uring_enter and io_uring_register there"
-            .into(),
-        Missing::LockedMemory { doing, limit_kib } => format!(
-            "{doing}: the kernel has no memory for it; if `ulimit -l` ({limit_kib} KiB here) is the limit, raise it with \
-             `ulimit -l unlimited`, or use fewer --entries"
-        ),
-        Missing::NoDescriptor => "no descriptor is available for an io_uring: raise `ulimit -n`".into(),
-        Missing::Refused { doing, errno } => {
-            format!("{doing}: {}: use another --setup", io::Error::from_raw_os_error(*errno))
-        }
-        Missing::Feature { .. } | Missing::UnsafeWithPollThread => missing.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod missing_tests {
     use super::*;
@@ -356,11 +330,9 @@ mod missing_tests {
         let plain = NopSetup { entries: 8, ..NopSetup::default() };
         let invalid = || Missing::Refused { doing: "making an io_uring", errno: libc::EINVAL };
         check(Missing::SwitchedOff(2), &plain, "run `sysctl kernel.io_uring_disabled=0` as root");
-        check(Missing::NotBuilt, &plain, "no ring to measure");
         check(Missing::Filtered, &plain, "a container or sandbox filters it");
-        check(Missing::LockedMemory { doing: "making an io_uring", limit_kib: 64 }, &plain, "use fewer --entries");
         check(Missing::NoDescriptor, &plain, "ulimit -n");
-        check(invalid(), &plain, "use another --setup");
+        check(invalid(), &plain, "making an io_uring: Invalid argument");
         let young = NopSetup { no_sqarray: true, single_issuer: true, ..plain };
         check(
             invalid(),

@@ -435,7 +435,7 @@ pub(crate) fn carry(
     abort: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<Stop, EndError> {
-    // As in an engine with threads of its own, whose counting is the slower of two ways (`engine::null`).
+    // As in an engine with threads of its own, whose counting is the slower of two ways (`engine::blocking`).
     let mut share = meter.tally().share_of_meter();
     let never = AtomicBool::new(false);
     let mut now_ns = monotonic_ns();

@@ -130,7 +130,7 @@ impl Clients {
         (flow, arrival, recorder)
     }
 
-    /// The address of the server.
+    /// The trial.
     pub fn setup(&self) -> &Setup {
         &self.waiting.setup
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine};
-use bytegauge_sys::process;
+use bytegauge_sys::resource_limit;
 use bytegauge_sys::socket_memory::drops;
 
 use crate::call::datagram::{self, Admissions};
@@ -222,7 +222,7 @@ pub(super) fn threads(engine: Engine, asked: usize) -> usize {
 pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), EndError> {
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = connections as u64 * each * ends + OTHER_FILES;
-    let Ok(limit) = process::raise_open_files() else { return Ok(()) };
+    let Ok(limit) = resource_limit::raise_open_files() else { return Ok(()) };
     if needed > limit.soft {
         return Err(EndError::Missing(format!(
             "{connections} connections need {needed} open files and the limit is {}: raise ulimit -n or use fewer --flows",

@@ -1,6 +1,8 @@
-//! Engines: they move the bytes at an end. One folder or file per engine.
+//! Engines of connections, pipes and files: they move the bytes at an end. One folder per engine; the null engine is the loop of
+//! `blocking` without calls. The engines of datagrams are in `datagram` and `call::datagram`.
 //!
-//! An engine drives any [`Flow`] over any descriptor, whatever its workload and its transport.
+//! An engine drives a [`Flow`] whatever its workload and its transport. [`drive`] refuses flows that need an ability which the
+//! engine lacks.
 
 mod blocking;
 mod epoll;
@@ -17,6 +19,7 @@ pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 pub(crate) use unsent::UnsentMessage;
+pub(crate) use uring::missing_text as missing_uring;
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

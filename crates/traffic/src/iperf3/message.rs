@@ -47,7 +47,7 @@ pub enum ProtocolError {
     /// A JSON text cannot be read.
     #[error("its {what} cannot be read ({why}): the peer is no iperf3 of versions 3.1 to 3.21")]
     Unreadable {
-        /// TestParameters or results.
+        /// The message that was expected.
         what: &'static str,
         /// The parser's reason.
         why: String,
@@ -212,7 +212,7 @@ pub struct TestParameters {
     pub client_version: Option<String>,
 }
 
-/// TestResults of one side of a test. Keys that are absent here are ignored.
+/// The results of one side of a test. Keys that are absent here are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TestResults {
@@ -236,7 +236,7 @@ pub struct TestResults {
     pub streams: Vec<StreamResult>,
 }
 
-/// TestResults of one data connection at one side.
+/// The results of one data connection at one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamResult {

@@ -73,7 +73,7 @@ pub(super) trait CopyMethod: Sized + Send {
 /// A buffer, and which of its bytes are still to be given.
 ///
 /// In one part it is filled by recv(2) and sent by send(2), the calls of every method that has none of its own, since read(2) and write(2)
-/// of a socket cost 2 to 4 % more of a small message (`engine::blocking`). In several parts it is filled by readv(2) and sent by
+/// of a socket cost 2 to 4 % more of a small message (`engine::system_calls`). In several parts it is filled by readv(2) and sent by
 /// writev(2), which shows the cost of scattered memory.
 pub(super) struct Buffered<const PARTS: usize> {
     buffer: AlignedBuffer,

@@ -17,7 +17,7 @@ use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::input::RELAY_CONFIG;
 use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::ended_within;
-use bytegauge_sys::{listening, process};
+use bytegauge_sys::{listening, program_file};
 
 use crate::EndError;
 
@@ -36,7 +36,7 @@ pub fn lacks_program(program: &RelayProgram) -> Option<String> {
         return Some(format!("the relay's configuration {} cannot be read ({error}): check its path", file.display()));
     }
     let install = program.install.as_ref()?;
-    match process::find_program(program.command.first()?) {
+    match program_file::find_program(program.command.first()?) {
         Some(_) => None,
         None => Some(format!(
             "{} is not installed here: {install}, or leave out --relay {}",
@@ -63,7 +63,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
         written.map_err(|error| at(&places.config, &error))?;
     }
     let mut words: Vec<String> = places.fill_words(&program.command);
-    if let Some(path) = words.first().and_then(|first| process::find_program(first)) {
+    if let Some(path) = words.first().and_then(|first| program_file::find_program(first)) {
         words[0] = path.display().to_string();
     }
     Ok(words)
@@ -72,7 +72,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
 /// A program's version: the first line of its output that contains `version`, or the first line.
 pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let (first, rest) = program.version.split_first()?;
-    let mut command = Command::new(process::find_program(first)?);
+    let mut command = Command::new(program_file::find_program(first)?);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     in_own_session(&mut command, &[]);
     let mut child = command.spawn().ok()?;

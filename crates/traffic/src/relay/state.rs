@@ -39,7 +39,7 @@ pub struct RelayShared {
 struct Books {
     report: RelayReport,
     ended: u64,
-    /// Whether every connection's bytes are in `kernel_up`.
+    /// Whether `kernel_up` lacks the bytes of a connection.
     kernel_is_partial: bool,
     fault: Option<EndError>,
 }

@@ -11,6 +11,7 @@ use bytegauge_model::{
     EndCounts, EndReport, EngineReport, FlowReport, Implementation, Mode, RingFlags, RingReport, UserData,
 };
 use bytegauge_sys::uring;
+use bytegauge_sys::uring::Missing;
 use bytegauge_sys::uring_nop::{self, Lap, MissingRing, NopRing, Shape, Trouble};
 
 use crate::EndError;
@@ -33,7 +34,7 @@ pub fn missing_requirement(implementation: Implementation, flags: RingFlags) -> 
     // In a thread of its own: a ring belongs to the thread that creates it.
     let open = move || uring_nop::open(implementation, &nop_setup(1, flags), &terms).map(drop);
     match std::thread::Builder::new().spawn(open).map(std::thread::JoinHandle::join) {
-        Ok(Ok(Err(lacking))) => Some(lacking.to_string()),
+        Ok(Ok(Err(lacking))) => Some(missing(&lacking)),
         // The first trial reports that no thread can be created.
         _ => None,
     }
@@ -63,9 +64,15 @@ fn user_data(kind: UserData) -> uring_nop::UserData {
     }
 }
 
-/// A missing requirement of the machine is a skip.
-fn missing(lacking: &MissingRing) -> EndError {
-    EndError::Missing(lacking.to_string())
+/// A missing requirement, and what else can be used: no engine can replace a ring here.
+fn missing(lacking: &MissingRing) -> String {
+    let step = match lacking {
+        MissingRing::Uring(Missing::NotBuilt) => ": there is no ring to measure here",
+        MissingRing::Uring(Missing::LockedMemory { .. }) => ", or use fewer --entries",
+        MissingRing::Uring(Missing::Refused { .. }) => ": use another --setup",
+        _ => "",
+    };
+    format!("{lacking}{step}")
 }
 
 // The loop without a ring, which measures the harness's own cost.
@@ -131,7 +138,7 @@ pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<End
     };
     match ring {
         Ok(ring) => RingLoop::new(setup, ring, abort).carry(),
-        Err(lacking) => (EndReport::default(), Some(missing(&lacking))),
+        Err(lacking) => (EndReport::default(), Some(EndError::Missing(missing(&lacking)))),
     }
 }
 
@@ -338,6 +345,20 @@ mod trial_tests {
     use bytegauge_model::{FactorKey, Spec, UserData, Workload};
 
     use super::*;
+
+    #[test]
+    fn missing_rings_have_their_own_next_step() {
+        let check = |lacking: Missing, expected: &str| {
+            let text = missing(&lacking.into());
+            assert!(text.contains(expected) && !text.contains("--engine"), "{text}");
+        };
+        check(Missing::SwitchedOff(2), "run `sysctl kernel.io_uring_disabled=0` as root");
+        check(Missing::NotBuilt, "no ring to measure");
+        check(Missing::Filtered, "a container or sandbox filters it");
+        check(Missing::LockedMemory { doing: "making an io_uring", limit_kib: 64 }, "use fewer --entries");
+        check(Missing::NoDescriptor, "ulimit -n");
+        check(Missing::Refused { doing: "making an io_uring", errno: 22 }, "use another --setup");
+    }
 
     fn terms(implementation: Implementation) -> Setup {
         let mut spec = Spec::of(Workload::Ring);

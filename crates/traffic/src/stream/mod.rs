@@ -101,7 +101,7 @@ pub struct Streams<F, G> {
 }
 
 impl<F, G: FnMut(&F, Option<&OwnedFd>)> Streams<F, G> {
-    /// Connected flows. `farewell` gets each flow at once when the engine returns it, while the others may still be
+    /// Connected flows. `on_left` gets each flow at once when the engine returns it, while the others may still be
     /// running.
     pub fn new(flows: Vec<(F, OwnedFd)>, on_left: G) -> Streams<F, G> {
         Streams { left: Vec::with_capacity(flows.len()), waiting: flows, on_left }

@@ -366,9 +366,6 @@ pub(super) fn send_file<F: Flow>(
     Ok((stop, Some(EngineReport { system_calls: io.calls, ..EngineReport::default() })))
 }
 
-/// The longest wait for a notification, milliseconds.
-const WAIT_MS: i32 = (WAIT_MAX_NS / 1_000_000) as i32;
-
 struct ZeroCopyIo<'a> {
     fd: BorrowedFd<'a>,
     sends: ZeroCopySends,
@@ -384,7 +381,7 @@ impl FlowIo for ZeroCopyIo<'_> {
             }
             ZeroCopySend::Held => {
                 self.sends.calls += 1;
-                zero_copy::wait(self.fd, WAIT_MS)?;
+                zero_copy::wait(self.fd, WAIT_MAX_NS)?;
             }
         }
         Ok(None)

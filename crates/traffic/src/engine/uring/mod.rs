@@ -20,7 +20,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
-use bytegauge_sys::uring::{self, Completion, Errno, Feature, OpResult, Ring, RingSetup};
+use bytegauge_sys::uring::{self, Completion, Errno, Feature, Missing, OpResult, Ring, RingSetup};
 
 use crate::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -94,7 +94,20 @@ fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), EndError> {
 pub(super) fn missing_requirement(mode: UringMode) -> Option<String> {
     let mut needed = features(mode.kind).to_vec();
     needed.extend(mode.sqpoll.then_some(Feature::PollThread));
-    uring::probe(&needed).err().map(|reason| format!("engine {}: {reason}", bytegauge_model::Engine::Uring(mode)))
+    uring::probe(&needed)
+        .err()
+        .map(|missing| format!("engine {}: {}", bytegauge_model::Engine::Uring(mode), missing_text(&missing)))
+}
+
+/// Why io_uring cannot be used, and what else can be.
+pub(crate) fn missing_text(missing: &Missing) -> String {
+    let step = match missing {
+        Missing::NotBuilt | Missing::Refused { .. } => ": use --engine epoll",
+        Missing::SwitchedOff(_) | Missing::Filtered => ", or use --engine epoll",
+        Missing::LockedMemory { .. } | Missing::NoDescriptor => ", or use fewer flows",
+        Missing::Feature { .. } | Missing::UnsafeWithPollThread => "",
+    };
+    format!("{missing}{step}")
 }
 
 /// The part of the mode that the report of a run does not prove, if any.
