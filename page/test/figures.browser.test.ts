@@ -52,6 +52,28 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("the other figures follow the selected cell", async () => {
+    const view = grid(3, 2);
+    for (const each of view.cells) {
+      each.counters.options = { read_size: { source: 4096 } } as never;
+      each.more["total_p99_ns"] = { metric: "total", unit: "ns", median: 1e5, lower: null, upper: null };
+    }
+    const { page, trouble } = await open(fileOf([view]));
+    const options = () => page.locator("#options .reading").textContent();
+    const firstTimed = async () =>
+      (await page.locator("#percentiles .data tbody tr").first().locator("td").nth(1).textContent()) ?? "";
+    await page.locator("#percentiles .data summary").click();
+    expect([await options(), await firstTimed()]).toEqual([expect.stringContaining("Options of c0-0"), "c0-0"]);
+    await page.locator("#heatmap .board").focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowUp");
+    expect(await options()).toContain("Options of c2-1");
+    await expect.poll(firstTimed).toBe("c2-1");
+    expect(await page.evaluate("document.activeElement?.className"), "the map keeps the focus").toBe("board");
+    expect(trouble).toEqual([]);
+  });
+
   test("every tile of a phone's map has its number", async () => {
     for (const [across, down, text] of [
       [4, 3, /^\(?[\d.]{3,5}\)?$/],
