@@ -72,6 +72,14 @@ export const heading = (text: string, left: number, dy: number, facet?: "super")
     ...(facet ? { facet } : {}),
   });
 
+/** A tip at the mark that is next to the pointer; `pointer`: how the distance counts. */
+export const tip = <Datum>(
+  data: Datum[],
+  place: { x: Plot.ChannelValue; y: Plot.ChannelValue },
+  title: (datum: Datum) => string,
+  pointer = Plot.pointer,
+): Plot.Markish => Plot.tip(data, pointer({ ...place, title, fill: paper(), lineHeight: 1.3 } as Plot.TipOptions));
+
 /** The least number of points of a curve: a line between two would suggest values that were not measured. */
 export const CURVE_LEAST = 3;
 

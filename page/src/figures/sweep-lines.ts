@@ -17,6 +17,7 @@ import {
   paper,
   slopeOf,
   symbolOf,
+  tip,
   toneOf,
   valueAxis,
 } from "../look";
@@ -99,7 +100,7 @@ export function lines(
       ...reference(panel),
       ...panel.sweep.places.flatMap((_, s) => marks(panel, s)),
       panel.points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
-      tip(panel),
+      tips(panel),
     ],
   });
 }
@@ -280,21 +281,16 @@ export function isLined(sweep: Sweep, panel: Level, s: number): boolean {
   );
 }
 
-function tip({ sweep, points, at, place }: Panel): Plot.Markish {
+function tips({ sweep, points, at, place }: Panel): Plot.Markish {
   const { fx, fc, series, single, measure } = sweep;
   const levelOf = ({ x, s }: Point) =>
     [`${fx.heading} ${named(x, fx)}`, series.length > 0 && `${fc.heading} ${named(series[s] ?? null, fc)}`]
       .filter((part) => part)
       .join(", ");
-  return Plot.tip(
+  return tip(
     points,
-    Plot.pointer({
-      x: at,
-      y: (point) => place(point.mid),
-      title: (point: Point) =>
-        `${point.one.label}\n${levelOf(point)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
-      fill: paper(),
-      lineHeight: 1.3,
-    }),
+    { x: at, y: (point: Point) => place(point.mid) },
+    (point) =>
+      `${point.one.label}\n${levelOf(point)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
   );
 }

@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
 import { named } from "../../levels";
-import { draw, faint, ink, paper, thinned, USED } from "../../look";
+import { draw, faint, ink, paper, thinned, tip, USED } from "../../look";
 import { crosses, hatching, isSlower } from "../marks";
 import type { Layout } from "./layout";
 import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
@@ -46,7 +46,7 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
       ...numbers(map, layout),
       // Above the halo of the numbers, which would hide them.
       ...corners(map, layout),
-      cells.length <= TIPS_MAX ? tip(map, layout) : null,
+      cells.length <= TIPS_MAX ? tip(cells, placeOf(map), (cell) => describe(map, cell).join("\n")) : null,
     ],
   });
   svg.prepend(hatching(STRIPES));
@@ -188,17 +188,6 @@ function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[]
     ),
   ];
 }
-
-const tip = (map: HeatMap, { cells }: Layout): Plot.Markish =>
-  Plot.tip(
-    cells,
-    Plot.pointer({
-      ...placeOf(map),
-      title: (cell: CellView) => describe(map, cell).join("\n"),
-      fill: paper(),
-      lineHeight: 1.3,
-    } as Plot.TipOptions),
-  );
 
 function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
   const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);
