@@ -36,21 +36,16 @@ export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 export const accent = () => colours()[0] ?? "currentColor";
-export const warn = () => colours()[1] ?? "currentColor";
-
-/** The options of all plots. One class, so that the style element of Plot has the text that the policy allows. */
-export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
-  return {
-    width,
-    className: "plot",
-    style: { background: "transparent", fontSize: "12px", fontFamily: "inherit", color: ink(), overflow: "visible" },
-    ...more,
-  };
-}
 
 /** Plots; the result is always the bare drawing. */
 export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
-  const drawn = Plot.plot(options(width, more));
+  const drawn = Plot.plot({
+    width,
+    // One class, so that the style element of Plot has the text that the policy allows.
+    className: "plot",
+    style: { background: "transparent", fontSize: "12px", fontFamily: "inherit", color: ink(), overflow: "visible" },
+    ...more,
+  });
   if (!(drawn instanceof SVGSVGElement)) throw new Error("figures have no legend of Plot's own");
   drawn.setAttribute("role", "img");
   // A click would pin Plot's tip above other elements.
@@ -60,8 +55,8 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
-/** The title of a panel, above it from the left edge on; `left` is the margin there; `super`: of all facets together. */
-export const heading = (text: string, left: number, dy: number, facet?: "super"): Plot.Markish =>
+/** The title of a panel, above it from the left edge on; `left` is the margin there. */
+export const heading = (text: string, left: number, dy: number): Plot.Markish =>
   Plot.text([text], {
     frameAnchor: "top-left",
     dx: 4 - left,
@@ -69,7 +64,6 @@ export const heading = (text: string, left: number, dy: number, facet?: "super")
     textAnchor: "start",
     fontWeight: 600,
     fill: ink(),
-    ...(facet ? { facet } : {}),
   });
 
 /** A tip at the mark that is next to the pointer; `pointer`: how the distance counts. */
@@ -86,13 +80,10 @@ export const CURVE_LEAST = 3;
 /** The largest number of series in a figure that can be distinguished. */
 export const SERIES_MAX = SYMBOLS.length;
 
-/**
- * A linear axis from 0 to a tick that no value exceeds, in at most `room` steps, and its unit, which belongs into the panel's
- * title.
- */
-export function fromZero(unit: string, most: number, room = 6): { axis: Plot.ScaleOptions; name: string } {
+/** A linear axis from 0 to a tick that no value exceeds, and its unit, which belongs into the panel's title. */
+export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions; name: string } {
   const { name, divisor } = axisUnit(unit, most);
-  const ticks = evenTicksTo(most / divisor, room);
+  const ticks = evenTicksTo(most / divisor);
   const axis: Plot.ScaleOptions = {
     // Not a number for null, which would be drawn at 0.
     transform: (value: number | null) => (value == null ? Number.NaN : value / divisor),
@@ -159,36 +150,33 @@ export function logAxis(
 
 /**
  * An axis for values of a unit: from 0; logarithmic for a wide range; from a little below the smallest value for a narrow range,
- * with its start in the name. Marks below `from` have no place on it.
+ * with its start in the name.
  */
 export function valueAxis(
   unit: string,
   low: number,
   top: number,
-  room = 6,
-): { axis: Plot.ScaleOptions; name: string; from: number; place: (value: number | null) => number } {
+): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
   if (farApart(unit, low, top)) {
     // Each time has its own unit; other values share the unit of the title, in which ticks are round.
     const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
     const shown = (value: number) => (unit === "ns" ? duration(value) : trimmed(value / divisor));
     return {
-      axis: logAxis(low, top, shown, room + 2, divisor),
+      axis: logAxis(low, top, shown, 8, divisor),
       name: [name, "log scale"].filter((part) => part).join(", "),
-      from: low,
       place: (value) => Math.log2(known(value)),
     };
   }
-  const whole = fromZero(unit, top, room);
-  if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, from: 0, place: known };
+  const whole = fromZero(unit, top);
+  if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, place: known };
   const { divisor } = axisUnit(unit, top);
-  // The start does not depend on the width, since the name contains it.
   const [, step = 1] = evenTicksTo((1.4 * (top - low)) / divisor);
   const begin = Number((Math.floor(low / divisor / step - 0.2) * step).toPrecision(12));
-  const ticks = evenTicksTo(top / divisor - begin, room).map((tick) => Number((begin + tick).toPrecision(12)));
+  const ticks = evenTicksTo(top / divisor - begin).map((tick) => Number((begin + tick).toPrecision(12)));
   const end = ticks.at(-1) ?? top / divisor;
   const name = [whole.name, `from ${trimmed(begin)}`].filter((part) => part).join(", ");
-  return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, from: begin * divisor, place: known };
+  return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, place: known };
 }
 /** The range is narrow if the smallest value is at least this share of the largest. */
 const CLOSE = 0.6;
@@ -294,15 +282,8 @@ export function inLines(name: string, letters: number, most: number): string[] {
 /** The most lines of a name above its row, and left of it. */
 const LINES_MAX = { above: 4, left: 2 };
 
-/** Rows with names: their width, the height of a row, and their mark. On a narrow page the names are above the rows. */
-export function rows<Row extends { id: string }>(
-  all: Row[],
-  name: (row: Row) => string,
-  width: number,
-  highest = 26,
-  /** The reach of marks above and below the middle of a row, pixels. */
-  reach = 6,
-) {
+/** Rows with names: the left margin, the scale, the marks of the names, and the height. On a narrow page the names are above the rows. */
+export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number) {
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
@@ -320,9 +301,9 @@ export function rows<Row extends { id: string }>(
     text: (row: Row) => lines.get(row.id)?.join("\n") ?? "",
     frameAnchor: "left",
     // Names above their rows grow upwards.
-    ...(narrow ? { lineAnchor: "bottom", dy: -reach - 4, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
+    ...(narrow ? { lineAnchor: "bottom", dy: -10, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),
   });
-  return { narrow, left, y, names, height: all.length * (narrow ? 30 + 2 * reach + more : highest) };
+  return { narrow, left, y, names, height: all.length * (narrow ? 42 + more : 34) };
 }
