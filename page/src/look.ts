@@ -103,12 +103,6 @@ export function slopeOf(names: string[], each: number): number {
   return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
 }
 
-/** Every n-th tick, so that the labels have room. */
-export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
-  const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
-  return ticks.filter((_, at) => at % every === 0);
-}
-
 /**
  * A logarithmic axis with labels at the given ticks, as far as they have room; Plot's own axis would omit some. Places are
  * logarithms, so values need `Math.log2`.

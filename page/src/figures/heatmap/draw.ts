@@ -1,10 +1,10 @@
 // The drawing of a heat map: tiles, hatching, numbers, and the marks in their corners.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
-import { named } from "../../levels";
-import { draw, faint, ink, paper, thinned, tip, USED } from "../../look";
+import { type CellView, isConfirmed, level } from "../../data";
+import { draw, faint, ink, paper, tip, USED } from "../../look";
 import { crosses, hatching, isSlower } from "../marks";
+import { across, down } from "./axis-labels";
 import type { Layout } from "./layout";
 import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
 
@@ -55,33 +55,6 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
     x: scaleOf(svg, "x"),
     y: scaleOf(svg, "y"),
     tip: cells.length <= TIPS_MAX ? svg.lastElementChild : null,
-  };
-}
-
-function across({ fx, dense }: HeatMap, { xs, width, left, slope }: Layout): Plot.ScaleOptions {
-  return {
-    type: "band",
-    domain: xs,
-    label: axisName(fx),
-    labelArrow: "none",
-    tickFormat: (value: Level) => named(value, fx),
-    ticks: slope > 0 ? xs : thinned(xs, (width - left) / 54),
-    tickRotate: slope > 0 ? -30 : 0,
-    padding: dense ? 0 : 0.04,
-  };
-}
-
-function down({ fy, dense }: HeatMap, { ys, narrow, left, tile }: Layout): Plot.ScaleOptions {
-  return {
-    type: "band",
-    domain: ys,
-    label: axisName(fy),
-    labelArrow: "none",
-    labelAnchor: narrow ? "top" : "center",
-    labelOffset: narrow ? left - 4 : undefined,
-    tickFormat: (value: Level) => named(value, fy),
-    ticks: thinned(ys, (ys.length * tile.height) / 16),
-    padding: dense ? 0 : 0.06,
   };
 }
 

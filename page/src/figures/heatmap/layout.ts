@@ -2,9 +2,10 @@
 
 import { type CellView, isConfirmed, type Level, level } from "../../data";
 import { axisUnit, digits } from "../../format";
-import { levels, named } from "../../levels";
-import { NARROW, slopeOf } from "../../look";
+import { levels } from "../../levels";
+import { NARROW } from "../../look";
 import { written, type Writing } from "../tiles";
+import { leftOf, slopeBelow } from "./axis-labels";
 import { type HeatMap, hasNumber, plane } from "./contents";
 
 /** Wider pages have the two lines next to the map; pixels. */
@@ -40,14 +41,12 @@ export interface Layout {
 
 /** Lays out a map for a width in pixels. */
 export function layout(map: HeatMap, width: number): Layout {
-  const { wish, fx, fy, dense, measure } = map;
+  const { wish, dense, measure } = map;
   const cells = plane(map);
   const xs = levels(cells, wish.x);
   const ys = levels(cells, wish.y).reverse();
   const narrow = width < NARROW;
-  const longest = Math.max(...ys.map((value) => named(value, fy).length)) * 6.8;
-  // On a phone the name of the axis is above it.
-  const left = narrow ? Math.max(34, longest + 12) : Math.max(74, longest + 34);
+  const left = leftOf(map, ys, narrow);
   const sideBySide = width >= SIDE_BY_SIDE && !dense;
   const wide = Math.min(sideBySide ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
   const tileWidth = (wide - left - 10) / xs.length;
@@ -58,13 +57,6 @@ export function layout(map: HeatMap, width: number): Layout {
   const [low, top] = [Math.min(...values), Math.max(...values)];
   const logarithmic = low > 0 && top / low > LINEAR_MAX;
   const number = numbers(map, top);
-  // Numeric axes can omit labels; names are all shown.
-  const slope = xs.every((value) => typeof value === "string")
-    ? slopeOf(
-        xs.map((value) => named(value, fx)),
-        tileWidth,
-      )
-    : 0;
   return {
     cells,
     measured,
@@ -75,7 +67,7 @@ export function layout(map: HeatMap, width: number): Layout {
     tile,
     narrow,
     sideBySide,
-    slope,
+    slope: slopeBelow(map, xs, tileWidth),
     low,
     top,
     logarithmic,
