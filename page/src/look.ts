@@ -97,10 +97,39 @@ export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions;
   return { axis, name };
 }
 
-/** The height of names at an angle, if they have no room side by side in `each` pixels; 0 if they have. */
-export function slopeOf(names: string[], each: number): number {
-  const longest = Math.max(...names.map((name) => name.length), 1) * 6.6;
-  return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
+/** Names below an axis. */
+export interface Names {
+  /** Their angle, degrees; 0: horizontal. */
+  rotate: number;
+  /** The room that names at an angle need in addition, pixels. */
+  slope: number;
+  /** The names, cut where they would be too long. */
+  texts: string[];
+}
+
+/** The most additional room below an axis, pixels. */
+const SLOPE_MAX = 120;
+/** The mean width of a letter of a name, pixels. */
+export const NAME_LETTER = 6.6;
+
+/**
+ * Names below ticks that are `each` pixels apart, with `left` pixels before the first tick's room: horizontal if they have room
+ * side by side, else at an angle, and upright if they would touch each other even there.
+ */
+export function namesBelow(names: string[], each: number, left: number): Names {
+  const longest = Math.max(...names.map((name) => name.length), 1);
+  if (longest * NAME_LETTER + 10 <= each) return { rotate: 0, slope: 0, texts: names };
+  // Lines at 30° are half as far apart as their ticks.
+  const upright = each < 2 * LINE;
+  const rise = upright ? 1 : 0.5;
+  const letters = Math.min(longest, Math.floor(SLOPE_MAX / rise / NAME_LETTER));
+  const lettersAt = (at: number) =>
+    upright ? letters : Math.min(letters, Math.floor((left + (at + 0.5) * each) / Math.cos(Math.PI / 6) / NAME_LETTER));
+  const texts = names.map((name, at) => {
+    const lines = name.split("\n").map((line) => inLines(line, lettersAt(at), 1)[0] ?? "");
+    return lines.join("\n");
+  });
+  return { rotate: upright ? -90 : -30, slope: letters * NAME_LETTER * rise, texts };
 }
 
 /**
@@ -258,7 +287,8 @@ export const PHONE = 560;
 export const NARROW = 640;
 
 /** The width of a letter at most, and the height of a line; pixels. */
-const [LETTER, LINE] = [7, 13];
+const LETTER = 7;
+export const LINE = 13;
 
 /** A name in at most `most` lines of at most `letters`, broken between words; a longer one ends with `…`. */
 export function inLines(name: string, letters: number, most: number): string[] {

@@ -360,6 +360,38 @@ inBrowser("the figures in a browser", () => {
     },
   );
 
+  test.each([1280, 500, 360])("the long names of a map are apart and within it on %d pixels", async (wide) => {
+    const names = Array.from({ length: 12 }, (_, at) => `name-${at}${"-of-an-algorithm".repeat(at % 3)}`);
+    const cells = names.flatMap((transport) =>
+      names.map((congestion) => cell({ id: `${transport} ${congestion}`, factors: { transport, congestion } })),
+    );
+    const view = session(cells, { varied: ["transport", "congestion"] });
+    const { page, trouble } = await open(fileOf([view]), { viewport: { width: wide, height: 900 } });
+    const found = await page
+      .locator("#heatmap .board svg")
+      .first()
+      .evaluate((drawing) => {
+        const texts = [...drawing.querySelectorAll("text")];
+        const labels = texts.filter((each) => each.textContent.startsWith("name-"));
+        const turns = labels.map((each) => each.getScreenCTM() ?? new DOMMatrix());
+        const columns = turns.filter(({ b }) => b !== 0);
+        // Parallel lines: the distance across their direction.
+        const gaps = columns.slice(1).map(({ b, e }, at) => Math.abs((e - (columns[at]?.e ?? 0)) * b));
+        const box = drawing.getBoundingClientRect();
+        const title = texts.find((each) => each.textContent === "transport")?.getBoundingClientRect();
+        const sticksOut = ({ left, bottom }: DOMRect) => left < box.left - 1 || bottom > (title?.top ?? 0) + 3;
+        return {
+          labels: labels.length,
+          columns: columns.length,
+          gap: Math.min(...gaps),
+          outside: labels.filter((each) => sticksOut(each.getBoundingClientRect())).length,
+        };
+      });
+    expect(found).toMatchObject({ labels: 24, columns: 12, outside: 0 });
+    expect(found.gap).toBeGreaterThan(11.5);
+    expect(trouble).toEqual([]);
+  });
+
   test.each([1280, 360])("texts of figures are large enough and stay within them on %d pixels", async (wide) => {
     const view = long(grid(5, 4));
     const confirmed = view.cells.filter((each) => each.stage === "confirm");

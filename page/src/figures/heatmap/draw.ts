@@ -31,7 +31,8 @@ export interface Drawn {
 
 /** Draws the map. */
 export function drawMap(map: HeatMap, layout: Layout): Drawn {
-  const { cells, width, left, slope, ys, tile } = layout;
+  const { cells, width, left, ys, tile } = layout;
+  const { slope } = layout.columns;
   const svg = draw(width, {
     height: 62 + slope + ys.length * tile.height,
     marginLeft: left,

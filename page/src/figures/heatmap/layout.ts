@@ -3,9 +3,9 @@
 import { type CellView, isConfirmed, type Level, level } from "../../data";
 import { axisUnit, digits } from "../../format";
 import { levels } from "../../levels";
-import { NARROW } from "../../look";
+import { NARROW, type Names } from "../../look";
 import { written, type Writing } from "../tiles";
-import { leftOf, slopeBelow } from "./axis-labels";
+import { columnLabels, rowLabels } from "./axis-labels";
 import { type HeatMap, hasNumber, plane } from "./contents";
 
 /** Wider pages have the two lines next to the map; pixels. */
@@ -28,8 +28,9 @@ export interface Layout {
   narrow: boolean;
   /** The two lines are next to the map. */
   sideBySide: boolean;
-  /** Room below the axis for names at an angle, pixels; 0 if they are horizontal. */
-  slope: number;
+  /** The labels of the rows and of the columns. */
+  rows: string[];
+  columns: Names;
   low: number;
   top: number;
   logarithmic: boolean;
@@ -46,9 +47,10 @@ export function layout(map: HeatMap, width: number): Layout {
   const xs = levels(cells, wish.x);
   const ys = levels(cells, wish.y).reverse();
   const narrow = width < NARROW;
-  const left = leftOf(map, ys, narrow);
   const sideBySide = width >= SIDE_BY_SIDE && !dense;
-  const wide = Math.min(sideBySide ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
+  const most = sideBySide ? width * 0.6 : width;
+  const { texts, left } = rowLabels(map, ys, most, narrow);
+  const wide = Math.min(most, Math.max(360, left + 30 + xs.length * 84));
   const tileWidth = (wide - left - 10) / xs.length;
   const row = Math.min(narrow ? PHONE_ROW : ROW, HEIGHT / ys.length);
   const tile = { width: tileWidth, height: Math.max(Math.min(tileWidth * 0.62, ys.length > 8 ? 36 : 54), row) };
@@ -67,7 +69,8 @@ export function layout(map: HeatMap, width: number): Layout {
     tile,
     narrow,
     sideBySide,
-    slope: slopeBelow(map, xs, tileWidth),
+    rows: texts,
+    columns: columnLabels(map, xs, tileWidth, left),
     low,
     top,
     logarithmic,
