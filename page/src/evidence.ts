@@ -1,9 +1,10 @@
-// The evidence of the selected test: its figures and tables. A figure that changes a setting is made again in its place.
+// The evidence of the selected test: its figures and tables. A figure that changes a setting is made again in its place; after the
+// selection of another cell the other figures are.
 
 import { madeAt, nothingMeasured, titleOf } from "./data";
 import { h } from "./dom";
 import { makers, type Maker } from "./figures/all";
-import { missing, options } from "./figures/facts";
+import { missing } from "./figures/facts";
 import { type Figure, frame, lacking } from "./frame";
 import { index, picker } from "./picker";
 import type { Looking, State } from "./state";
@@ -19,6 +20,8 @@ export interface Evidence {
 export function evidence(state: State): Evidence {
   const element = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
   const redraws = new Map<Element, () => void>();
+  /** Makes the figure of a place again. */
+  const remakes = new Map<Element, () => void>();
   /** Fills the list of figures again: settings change their titles. */
   let relist = () => {};
 
@@ -27,21 +30,30 @@ export function evidence(state: State): Evidence {
     const place = h("div", { class: "slot" });
     const fill = (): void => {
       const looking = state.looking();
-      const figure = looking && make(looking, again);
+      const figure = looking && make(looking, again, selectCell);
       redraws.delete(place);
-      if (!figure || "needs" in figure) return place.replaceChildren(...(figure ? [lacking(figure)] : []));
+      if (!figure) return place.replaceChildren();
+      if (figure instanceof HTMLElement) return place.replaceChildren(figure);
+      if ("needs" in figure) return place.replaceChildren(lacking(figure));
       const framed = frame(figure, conditions(looking, figure), prefix(looking, figure));
       place.replaceChildren(framed.element);
       redraws.set(place, framed.redraw);
     };
-    // The select that the reader changed keeps the focus.
+    // The select that the reader changed keeps the focus, and open lists stay open.
     function again(): void {
       const focused = [...place.querySelectorAll("select")].indexOf(document.activeElement as HTMLSelectElement);
+      const unfolded = [...place.querySelectorAll("details[open]")].map((list) => list.className);
       fill();
+      for (const list of place.querySelectorAll("details")) list.open = unfolded.includes(list.className);
       redraws.get(place)?.();
       relist();
       if (focused >= 0) place.querySelectorAll("select")[focused]?.focus();
     }
+    function selectCell(id: string): void {
+      state.chooseCell(id);
+      for (const [other, remake] of remakes) if (other !== place) remake();
+    }
+    remakes.set(place, again);
     fill();
     return place;
   }
@@ -57,7 +69,8 @@ export function evidence(state: State): Evidence {
     const looking = state.looking();
     const empty = emptyEvidence(state, looking);
     if (empty || !looking) return element.replaceChildren(...(empty ?? []));
-    const figures = h("div", { class: "figures" }, ...makers(state).map(slot), options(looking));
+    remakes.clear();
+    const figures = h("div", { class: "figures" }, ...makers.map(slot));
     const list = index(figures);
     relist = list.fill;
     element.replaceChildren(picker(state, looking), list.element, figures);

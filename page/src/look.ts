@@ -36,21 +36,16 @@ export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 export const accent = () => colours()[0] ?? "currentColor";
-export const warn = () => colours()[1] ?? "currentColor";
-
-/** The options of all plots. One class, so that the style element of Plot has the text that the policy allows. */
-export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
-  return {
-    width,
-    className: "plot",
-    style: { background: "transparent", fontSize: "12px", fontFamily: "inherit", color: ink(), overflow: "visible" },
-    ...more,
-  };
-}
 
 /** Plots; the result is always the bare drawing. */
 export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
-  const drawn = Plot.plot(options(width, more));
+  const drawn = Plot.plot({
+    width,
+    // One class, so that the style element of Plot has the text that the policy allows.
+    className: "plot",
+    style: { background: "transparent", fontSize: "12px", fontFamily: "inherit", color: ink(), overflow: "visible" },
+    ...more,
+  });
   if (!(drawn instanceof SVGSVGElement)) throw new Error("figures have no legend of Plot's own");
   drawn.setAttribute("role", "img");
   // A click would pin Plot's tip above other elements.
@@ -60,8 +55,8 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
-/** The title of a panel, above it from the left edge on; `left` is the margin there; `super`: of all facets together. */
-export const heading = (text: string, left: number, dy: number, facet?: "super"): Plot.Markish =>
+/** The title of a panel, above it from the left edge on; `left` is the margin there. */
+export const heading = (text: string, left: number, dy: number): Plot.Markish =>
   Plot.text([text], {
     frameAnchor: "top-left",
     dx: 4 - left,
@@ -69,8 +64,15 @@ export const heading = (text: string, left: number, dy: number, facet?: "super")
     textAnchor: "start",
     fontWeight: 600,
     fill: ink(),
-    ...(facet ? { facet } : {}),
   });
+
+/** A tip at the mark that is next to the pointer; `pointer`: how the distance counts. */
+export const tip = <Datum>(
+  data: Datum[],
+  place: { x: Plot.ChannelValue; y: Plot.ChannelValue },
+  title: (datum: Datum) => string,
+  pointer = Plot.pointer,
+): Plot.Markish => Plot.tip(data, pointer({ ...place, title, fill: paper(), lineHeight: 1.3 } as Plot.TipOptions));
 
 /** The least number of points of a curve: a line between two would suggest values that were not measured. */
 export const CURVE_LEAST = 3;
@@ -78,13 +80,10 @@ export const CURVE_LEAST = 3;
 /** The largest number of series in a figure that can be distinguished. */
 export const SERIES_MAX = SYMBOLS.length;
 
-/**
- * A linear axis from 0 to a tick that no value exceeds, in at most `room` steps, and its unit, which belongs into the panel's
- * title.
- */
-export function fromZero(unit: string, most: number, room = 6): { axis: Plot.ScaleOptions; name: string } {
+/** A linear axis from 0 to a tick that no value exceeds, and its unit, which belongs into the panel's title. */
+export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions; name: string } {
   const { name, divisor } = axisUnit(unit, most);
-  const ticks = evenTicksTo(most / divisor, room);
+  const ticks = evenTicksTo(most / divisor);
   const axis: Plot.ScaleOptions = {
     // Not a number for null, which would be drawn at 0.
     transform: (value: number | null) => (value == null ? Number.NaN : value / divisor),
@@ -98,16 +97,39 @@ export function fromZero(unit: string, most: number, room = 6): { axis: Plot.Sca
   return { axis, name };
 }
 
-/** The height of names at an angle, if they have no room side by side in `each` pixels; 0 if they have. */
-export function slopeOf(names: string[], each: number): number {
-  const longest = Math.max(...names.map((name) => name.length), 1) * 6.6;
-  return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
+/** Names below an axis. */
+export interface Names {
+  /** Their angle, degrees; 0: horizontal. */
+  rotate: number;
+  /** The room that names at an angle need in addition, pixels. */
+  slope: number;
+  /** The names, cut where they would be too long. */
+  texts: string[];
 }
 
-/** Every n-th tick, so that the labels have room. */
-export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
-  const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
-  return ticks.filter((_, at) => at % every === 0);
+/** The most additional room below an axis, pixels. */
+const SLOPE_MAX = 120;
+/** The mean width of a letter of a name, pixels. */
+export const NAME_LETTER = 6.6;
+
+/**
+ * Names below ticks that are `each` pixels apart, with `left` pixels before the first tick's room: horizontal if they have room
+ * side by side, else at an angle, and upright if they would touch each other even there.
+ */
+export function namesBelow(names: string[], each: number, left: number): Names {
+  const longest = Math.max(...names.map((name) => name.length), 1);
+  if (longest * NAME_LETTER + 10 <= each) return { rotate: 0, slope: 0, texts: names };
+  // Lines at 30° are half as far apart as their ticks.
+  const upright = each < 2 * LINE;
+  const rise = upright ? 1 : 0.5;
+  const letters = Math.min(longest, Math.floor(SLOPE_MAX / rise / NAME_LETTER));
+  const lettersAt = (at: number) =>
+    upright ? letters : Math.min(letters, Math.floor((left + (at + 0.5) * each) / Math.cos(Math.PI / 6) / NAME_LETTER));
+  const texts = names.map((name, at) => {
+    const lines = name.split("\n").map((line) => inLines(line, lettersAt(at), 1)[0] ?? "");
+    return lines.join("\n");
+  });
+  return { rotate: upright ? -90 : -30, slope: letters * NAME_LETTER * rise, texts };
 }
 
 /**
@@ -151,36 +173,33 @@ export function logAxis(
 
 /**
  * An axis for values of a unit: from 0; logarithmic for a wide range; from a little below the smallest value for a narrow range,
- * with its start in the name. Marks below `from` have no place on it.
+ * with its start in the name.
  */
 export function valueAxis(
   unit: string,
   low: number,
   top: number,
-  room = 6,
-): { axis: Plot.ScaleOptions; name: string; from: number; place: (value: number | null) => number } {
+): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
   if (farApart(unit, low, top)) {
     // Each time has its own unit; other values share the unit of the title, in which ticks are round.
     const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
     const shown = (value: number) => (unit === "ns" ? duration(value) : trimmed(value / divisor));
     return {
-      axis: logAxis(low, top, shown, room + 2, divisor),
+      axis: logAxis(low, top, shown, 8, divisor),
       name: [name, "log scale"].filter((part) => part).join(", "),
-      from: low,
       place: (value) => Math.log2(known(value)),
     };
   }
-  const whole = fromZero(unit, top, room);
-  if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, from: 0, place: known };
+  const whole = fromZero(unit, top);
+  if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, place: known };
   const { divisor } = axisUnit(unit, top);
-  // The start does not depend on the width, since the name contains it.
   const [, step = 1] = evenTicksTo((1.4 * (top - low)) / divisor);
   const begin = Number((Math.floor(low / divisor / step - 0.2) * step).toPrecision(12));
-  const ticks = evenTicksTo(top / divisor - begin, room).map((tick) => Number((begin + tick).toPrecision(12)));
+  const ticks = evenTicksTo(top / divisor - begin).map((tick) => Number((begin + tick).toPrecision(12)));
   const end = ticks.at(-1) ?? top / divisor;
   const name = [whole.name, `from ${trimmed(begin)}`].filter((part) => part).join(", ");
-  return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, from: begin * divisor, place: known };
+  return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, place: known };
 }
 /** The range is narrow if the smallest value is at least this share of the largest. */
 const CLOSE = 0.6;
@@ -268,7 +287,8 @@ export const PHONE = 560;
 export const NARROW = 640;
 
 /** The width of a letter at most, and the height of a line; pixels. */
-const [LETTER, LINE] = [7, 13];
+const LETTER = 7;
+export const LINE = 13;
 
 /** A name in at most `most` lines of at most `letters`, broken between words; a longer one ends with `…`. */
 export function inLines(name: string, letters: number, most: number): string[] {
@@ -286,15 +306,8 @@ export function inLines(name: string, letters: number, most: number): string[] {
 /** The most lines of a name above its row, and left of it. */
 const LINES_MAX = { above: 4, left: 2 };
 
-/** Rows with names: their width, the height of a row, and their mark. On a narrow page the names are above the rows. */
-export function rows<Row extends { id: string }>(
-  all: Row[],
-  name: (row: Row) => string,
-  width: number,
-  highest = 26,
-  /** The reach of marks above and below the middle of a row, pixels. */
-  reach = 6,
-) {
+/** Rows with names: the left margin, the scale, the marks of the names, and the height. On a narrow page the names are above the rows. */
+export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number) {
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
@@ -312,9 +325,9 @@ export function rows<Row extends { id: string }>(
     text: (row: Row) => lines.get(row.id)?.join("\n") ?? "",
     frameAnchor: "left",
     // Names above their rows grow upwards.
-    ...(narrow ? { lineAnchor: "bottom", dy: -reach - 4, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
+    ...(narrow ? { lineAnchor: "bottom", dy: -10, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),
   });
-  return { narrow, left, y, names, height: all.length * (narrow ? 30 + 2 * reach + more : highest) };
+  return { narrow, left, y, names, height: all.length * (narrow ? 42 + more : 34) };
 }

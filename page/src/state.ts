@@ -58,7 +58,7 @@ export class State {
     this.tell();
   }
 
-  /** Selects a cell without an event: its figure redraws itself. */
+  /** Selects a cell without an event: the evidence makes what shows it again. */
   chooseCell(id: string): void {
     this.cellId = id;
   }

@@ -52,6 +52,28 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("the other figures follow the selected cell", async () => {
+    const view = grid(3, 2);
+    for (const each of view.cells) {
+      each.counters.options = { read_size: { source: 4096 } } as never;
+      each.more["total_p99_ns"] = { metric: "total", unit: "ns", median: 1e5, lower: null, upper: null };
+    }
+    const { page, trouble } = await open(fileOf([view]));
+    const options = () => page.locator("#options .reading").textContent();
+    const firstTimed = async () =>
+      (await page.locator("#percentiles .data tbody tr").first().locator("td").nth(1).textContent()) ?? "";
+    await page.locator("#percentiles .data summary").click();
+    expect([await options(), await firstTimed()]).toEqual([expect.stringContaining("Options of c0-0"), "c0-0"]);
+    await page.locator("#heatmap .board").focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowUp");
+    expect(await options()).toContain("Options of c2-1");
+    await expect.poll(firstTimed).toBe("c2-1");
+    expect(await page.evaluate("document.activeElement?.className"), "the map keeps the focus").toBe("board");
+    expect(trouble).toEqual([]);
+  });
+
   test("every tile of a phone's map has its number", async () => {
     for (const [across, down, text] of [
       [4, 3, /^\(?[\d.]{3,5}\)?$/],
@@ -337,6 +359,38 @@ inBrowser("the figures in a browser", () => {
       expect(trouble).toEqual([]);
     },
   );
+
+  test.each([1280, 500, 360])("the long names of a map are apart and within it on %d pixels", async (wide) => {
+    const names = Array.from({ length: 12 }, (_, at) => `name-${at}${"-of-an-algorithm".repeat(at % 3)}`);
+    const cells = names.flatMap((transport) =>
+      names.map((congestion) => cell({ id: `${transport} ${congestion}`, factors: { transport, congestion } })),
+    );
+    const view = session(cells, { varied: ["transport", "congestion"] });
+    const { page, trouble } = await open(fileOf([view]), { viewport: { width: wide, height: 900 } });
+    const found = await page
+      .locator("#heatmap .board svg")
+      .first()
+      .evaluate((drawing) => {
+        const texts = [...drawing.querySelectorAll("text")];
+        const labels = texts.filter((each) => each.textContent.startsWith("name-"));
+        const turns = labels.map((each) => each.getScreenCTM() ?? new DOMMatrix());
+        const columns = turns.filter(({ b }) => b !== 0);
+        // Parallel lines: the distance across their direction.
+        const gaps = columns.slice(1).map(({ b, e }, at) => Math.abs((e - (columns[at]?.e ?? 0)) * b));
+        const box = drawing.getBoundingClientRect();
+        const title = texts.find((each) => each.textContent === "transport")?.getBoundingClientRect();
+        const sticksOut = ({ left, bottom }: DOMRect) => left < box.left - 1 || bottom > (title?.top ?? 0) + 3;
+        return {
+          labels: labels.length,
+          columns: columns.length,
+          gap: Math.min(...gaps),
+          outside: labels.filter((each) => sticksOut(each.getBoundingClientRect())).length,
+        };
+      });
+    expect(found).toMatchObject({ labels: 24, columns: 12, outside: 0 });
+    expect(found.gap).toBeGreaterThan(11.5);
+    expect(trouble).toEqual([]);
+  });
 
   test.each([1280, 360])("texts of figures are large enough and stay within them on %d pixels", async (wide) => {
     const view = long(grid(5, 4));

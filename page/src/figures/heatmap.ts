@@ -6,7 +6,7 @@ import { capital } from "../format";
 import { type Figure, select } from "../frame";
 import { levels, named } from "../levels";
 import { usualMeasure } from "../measure";
-import type { Looking, State } from "../state";
+import type { Looking } from "../state";
 import { board } from "./heatmap/board";
 import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heatmap/contents";
 
@@ -14,7 +14,7 @@ const wishes = new Map<string, Wish>();
 /** The last measure in any group: another group begins with it. */
 let lastMeasure: string | null = null;
 
-export function heatmap(looking: Looking, state: State, redraw: () => void): Figure | null {
+export function heatmap(looking: Looking, redraw: () => void, selectCell: (id: string) => void): Figure | null {
   const { group } = looking;
   const map = heatMap(looking, wishes.get(group.id), lastMeasure ?? usualMeasure(group));
   if (!map) return null;
@@ -33,11 +33,11 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     notes: notes(map),
     asks: "Click a cell, or use the arrow keys, to see the two lines through it.",
     controls: controls(map, choose, (id) => {
-      state.chooseCell(id);
+      selectCell(id);
       redraw();
     }),
     table: () => table(map),
-    draw: (width) => board(map, width, (id) => state.chooseCell(id)),
+    draw: (width) => board(map, width, selectCell),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { duration, quantity } from "../format";
-import { draw, heading, ink, logAxis, paper, symbolOf, toneOf } from "../look";
+import { draw, heading, ink, logAxis, paper, symbolOf, tip, toneOf } from "../look";
 import type { Row } from "./knee";
 
 /** A rate at which the objective was not kept. */
@@ -54,15 +54,11 @@ function marks({ knee, each, look }: Row): Plot.Markish[] {
     median == null
       ? null
       : Plot.dot([[median, objective]], { symbol: symbolOf(look), fill: tone, stroke: paper(), strokeWidth: 1, r: 6 }),
-    Plot.tip(
+    tip(
       probes,
-      Plot.pointer({
-        ...place,
-        title: (probe) =>
-          `${quantity(probe.offered_per_second, "calls/s")}\n${knee.percentile} ${duration(probe.percentile_ns ?? 0)}\n${probe.kept ? "kept" : "not kept"}, search ${probe.search + 1}`,
-        fill: paper(),
-        lineHeight: 1.3,
-      }),
+      place,
+      (probe) =>
+        `${quantity(probe.offered_per_second, "calls/s")}\n${knee.percentile} ${duration(probe.percentile_ns ?? 0)}\n${probe.kept ? "kept" : "not kept"}, search ${probe.search + 1}`,
     ),
   ];
 }

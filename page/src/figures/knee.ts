@@ -82,7 +82,7 @@ function table(rows: Row[]) {
 }
 
 function drawn(rows: Row[], width: number, bars: boolean): Node[] {
-  const { narrow, left, y, names, height } = laidOut(rows, (row) => row.name, width, 34);
+  const { narrow, left, y, names, height } = laidOut(rows, (row) => row.name, width);
   const overview = draw(width, {
     height: 60 + height,
     marginLeft: left,

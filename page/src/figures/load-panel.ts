@@ -4,19 +4,7 @@ import * as Plot from "@observablehq/plot";
 import type { Interval } from "../data";
 import { capital, count, percent, quantity } from "../format";
 import { levels } from "../levels";
-import {
-  CURVE_LEAST,
-  dashOf,
-  draw,
-  faint,
-  heading,
-  ink,
-  logarithmic,
-  paper,
-  symbolOf,
-  toneOf,
-  valueAxis,
-} from "../look";
+import { CURVE_LEAST, dashOf, draw, faint, heading, ink, logarithmic, symbolOf, tip, toneOf, valueAxis } from "../look";
 import type { Load, Panel, Point } from "./load";
 
 interface Known extends Point {
@@ -63,7 +51,12 @@ export function loadPanel(load: Load, panel: Panel, width: number): SVGSVGElemen
       heading(capital(name && unit !== "share" ? `${title}, ${name}` : title), 62, -28),
       unit === "share" ? Plot.ruleY([1], { stroke: faint(), strokeDasharray: "4 3" }) : null,
       ...series.flatMap((_, at) => marks(load, panel, scales, known, at)),
-      tip(panel, scales, known),
+      tip(
+        known,
+        { x: scales.x, y: (point: Known) => place(point.value.mid) },
+        ({ cell, offered, reached, value }) =>
+          `${cell.label}\n${quantity(offered, "calls/s")} offered, ${quantity(reached, "calls/s")} answered\n${title}: ${quantity(value.mid, unit)}`,
+      ),
     ],
   });
 }
@@ -106,19 +99,6 @@ function marks(load: Load, panel: Panel, { x, place, step }: Scales, known: Know
     panel.crossed ? Plot.dot(own.filter(load.isLate), { x, y, dx, ...cross() }) : null,
   ];
 }
-
-const tip = ({ title, unit }: Panel, { x, place }: Scales, known: Known[]): Plot.Markish =>
-  Plot.tip(
-    known,
-    Plot.pointer({
-      x,
-      y: (point: Known) => place(point.value.mid),
-      title: (point: Known) =>
-        `${point.cell.label}\n${quantity(point.offered, "calls/s")} offered, ${quantity(point.reached, "calls/s")} answered\n${title}: ${quantity(point.value.mid, unit)}`,
-      fill: paper(),
-      lineHeight: 1.3,
-    }),
-  );
 
 /** The ring of a recommended option: dashed if the test is inconclusive. */
 export const ring = (how: "decided" | "leads"): Plot.DotOptions => ({

@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf, type GroupView, type View } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking, Note } from "../frame";
-import { accent, dashOf, draw, type Entry, faint, fromZero, heading, legend, paper, toneOf } from "../look";
+import { accent, dashOf, draw, type Entry, faint, fromZero, heading, legend, tip, toneOf } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
@@ -145,16 +145,12 @@ function sumMarks(trial: Trial, sum: number[]): Plot.Markish[] {
   const steps = sum.map((rate, step) => ({ step, at: (step + 0.5) * interval_ns, rate }));
   return [
     line(trial, sum, { stroke: accent(), strokeWidth: BOLD }),
-    Plot.tip(
+    tip(
       steps,
-      Plot.pointerX({
-        x: "at",
-        y: "rate",
-        title: ({ step, rate }: (typeof steps)[number]) =>
-          `${duration(step * interval_ns)} to ${duration((step + 1) * interval_ns)}\n${quantity(rate, unit)}`,
-        fill: paper(),
-        lineHeight: 1.3,
-      }),
+      { x: "at", y: "rate" },
+      ({ step, rate }) =>
+        `${duration(step * interval_ns)} to ${duration((step + 1) * interval_ns)}\n${quantity(rate, unit)}`,
+      Plot.pointerX,
     ),
   ];
 }

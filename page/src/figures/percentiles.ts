@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import { type Figure, type Note, select } from "../frame";
 import { CURVE_LEAST, dashOf, draw, heading, legend, logarithmic, logAxis, paper } from "../look";
-import { SERIES_MAX, symbolOf, toneOf } from "../look";
+import { SERIES_MAX, symbolOf, tip, toneOf } from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
@@ -143,6 +143,8 @@ function controls(parts: string[], redraw: () => void): HTMLElement | null {
 }
 
 const tail = (p: number) => Math.log2(1 / (1 - p));
+/** The place of a point. */
+const AT = { x: (point: Point) => tail(point.p), y: (point: Point) => Math.log2(point.mid) };
 const nameOf = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
 
 function drawn(times: Times, width: number): Node[] {
@@ -171,7 +173,7 @@ function drawn(times: Times, width: number): Node[] {
     marks: [
       heading("Time of a call at its client, log scale", LEFT, -24),
       ...cells.flatMap((_, at) => marks(times, at, step)),
-      tip(points),
+      tip(points, AT, (point) => `${underLoad(point.each)}\n${nameOf(point.p)} ${withInterval(point, "ns")}`),
     ],
   });
   if (cells.length < 2) return [drawing];
@@ -190,10 +192,8 @@ function marks({ cells, series, points }: Times, at: number, step: number): Plot
   const own = points.filter((point) => point.at === at);
   const bounded = own.filter((point) => point.lower != null);
   const dx = (at - (cells.length - 1) / 2) * step;
-  const x = (point: Point) => tail(point.p);
-  const y = (point: Point) => Math.log2(point.mid);
   const ends = {
-    x,
+    x: AT.x,
     y1: (point: Point) => Math.log2(point.lower ?? point.mid),
     y2: (point: Point) => Math.log2(point.upper ?? point.mid),
   };
@@ -202,8 +202,7 @@ function marks({ cells, series, points }: Times, at: number, step: number): Plot
     // Ribbons of several options hide each other.
     Plot.areaY(isCurve && cells.length === 1 ? bounded : [], { ...ends, fill: stroke, fillOpacity: 0.12 }),
     Plot.line(isCurve ? own : [], {
-      x,
-      y,
+      ...AT,
       dx,
       stroke,
       strokeWidth: 1.5,
@@ -212,8 +211,7 @@ function marks({ cells, series, points }: Times, at: number, step: number): Plot
     } as Plot.LineOptions),
     Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
     Plot.dot(own, {
-      x,
-      y,
+      ...AT,
       dx,
       symbol: symbolOf(look),
       r: 4.5,
@@ -223,15 +221,3 @@ function marks({ cells, series, points }: Times, at: number, step: number): Plot
     } as Plot.DotOptions),
   ];
 }
-
-const tip = (points: Point[]): Plot.Markish =>
-  Plot.tip(
-    points,
-    Plot.pointer({
-      x: (point: Point) => tail(point.p),
-      y: (point: Point) => Math.log2(point.mid),
-      title: (point: Point) => `${underLoad(point.each)}\n${nameOf(point.p)} ${withInterval(point, "ns")}`,
-      fill: paper(),
-      lineHeight: 1.3,
-    }),
-  );

@@ -14,9 +14,12 @@ import {
   inLines,
   ink,
   logarithmic,
+  NAME_LETTER,
+  type Names,
+  namesBelow,
   paper,
-  slopeOf,
   symbolOf,
+  tip,
   toneOf,
   valueAxis,
 } from "../look";
@@ -82,7 +85,8 @@ export function lines(
   };
   const tick = ticks(sweep);
   const secondLine = showsMoved(sweep) ? 14 : 0;
-  const slope = numeric ? 0 : slopeOf(xs.map(tick.text), (width - LEFT - RIGHT) / Math.max(xs.length, 1));
+  const names = numeric ? null : namesBelow(xs.map(tick.text), (width - LEFT - RIGHT) / Math.max(xs.length, 1), LEFT);
+  const slope = names?.slope ?? 0;
   const head = inLines(capital(name ? `${title}, ${name}` : title), Math.floor(width / LETTER), 2);
   const above = 14 * (head.length - 1);
   return draw(width, {
@@ -92,14 +96,14 @@ export function lines(
     marginTop: 34 + above,
     marginBottom: 42 + slope + secondLine,
     ariaLabel: title,
-    x: across(panel, tick, slope, width),
+    x: across(panel, tick, names, width),
     y: axis,
     marks: [
       heading(head.join("\n"), LEFT, -28 - above),
       ...reference(panel),
       ...panel.sweep.places.flatMap((_, s) => marks(panel, s)),
       panel.points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
-      tip(panel),
+      tips(panel),
     ],
   });
 }
@@ -160,21 +164,21 @@ function ticks(sweep: Sweep): Ticks {
   return { unit, text };
 }
 
-function across({ sweep, xs, numeric }: Panel, { unit, text }: Ticks, slope: number, width: number): Plot.ScaleOptions {
+function across({ sweep, xs }: Panel, { unit, text }: Ticks, names: Names | null, width: number): Plot.ScaleOptions {
   const { fx } = sweep;
   const shared = { label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx), inset: 12 };
-  if (!numeric)
+  if (names)
     return {
       type: "point",
       domain: xs,
       padding: 0.5,
-      tickRotate: slope > 0 ? -30 : 0,
-      tickFormat: text,
+      tickRotate: names.rotate,
+      tickFormat: (_: Level, at: number) => names.texts[at] ?? "",
       labelArrow: "none",
       ...shared,
     };
   const widest = (label: string) => Math.max(...label.split("\n").map((line) => line.length));
-  const longest = Math.max(...xs.map((value) => widest(text(value))), 1) * 6.6;
+  const longest = Math.max(...xs.map((value) => widest(text(value))), 1) * NAME_LETTER;
   const all = xs.map(Number);
   return {
     ...logarithmic(all, text, (width - 114) / (longest + 10)),
@@ -280,21 +284,16 @@ export function isLined(sweep: Sweep, panel: Level, s: number): boolean {
   );
 }
 
-function tip({ sweep, points, at, place }: Panel): Plot.Markish {
+function tips({ sweep, points, at, place }: Panel): Plot.Markish {
   const { fx, fc, series, single, measure } = sweep;
   const levelOf = ({ x, s }: Point) =>
     [`${fx.heading} ${named(x, fx)}`, series.length > 0 && `${fc.heading} ${named(series[s] ?? null, fc)}`]
       .filter((part) => part)
       .join(", ");
-  return Plot.tip(
+  return tip(
     points,
-    Plot.pointer({
-      x: at,
-      y: (point) => place(point.mid),
-      title: (point: Point) =>
-        `${point.one.label}\n${levelOf(point)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
-      fill: paper(),
-      lineHeight: 1.3,
-    }),
+    { x: at, y: (point: Point) => place(point.mid) },
+    (point) =>
+      `${point.one.label}\n${levelOf(point)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
   );
 }

@@ -1,10 +1,10 @@
 // The drawing of a heat map: tiles, hatching, numbers, and the marks in their corners.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
-import { named } from "../../levels";
-import { draw, faint, ink, paper, thinned, USED } from "../../look";
+import { type CellView, isConfirmed, level } from "../../data";
+import { draw, faint, ink, paper, tip, USED } from "../../look";
 import { crosses, hatching, isSlower } from "../marks";
+import { across, down } from "./axis-labels";
 import type { Layout } from "./layout";
 import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
 
@@ -31,7 +31,8 @@ export interface Drawn {
 
 /** Draws the map. */
 export function drawMap(map: HeatMap, layout: Layout): Drawn {
-  const { cells, width, left, slope, ys, tile } = layout;
+  const { cells, width, left, ys, tile } = layout;
+  const { slope } = layout.columns;
   const svg = draw(width, {
     height: 62 + slope + ys.length * tile.height,
     marginLeft: left,
@@ -46,7 +47,7 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
       ...numbers(map, layout),
       // Above the halo of the numbers, which would hide them.
       ...corners(map, layout),
-      cells.length <= TIPS_MAX ? tip(map, layout) : null,
+      cells.length <= TIPS_MAX ? tip(cells, placeOf(map), (cell) => describe(map, cell).join("\n")) : null,
     ],
   });
   svg.prepend(hatching(STRIPES));
@@ -55,33 +56,6 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
     x: scaleOf(svg, "x"),
     y: scaleOf(svg, "y"),
     tip: cells.length <= TIPS_MAX ? svg.lastElementChild : null,
-  };
-}
-
-function across({ fx, dense }: HeatMap, { xs, width, left, slope }: Layout): Plot.ScaleOptions {
-  return {
-    type: "band",
-    domain: xs,
-    label: axisName(fx),
-    labelArrow: "none",
-    tickFormat: (value: Level) => named(value, fx),
-    ticks: slope > 0 ? xs : thinned(xs, (width - left) / 54),
-    tickRotate: slope > 0 ? -30 : 0,
-    padding: dense ? 0 : 0.04,
-  };
-}
-
-function down({ fy, dense }: HeatMap, { ys, narrow, left, tile }: Layout): Plot.ScaleOptions {
-  return {
-    type: "band",
-    domain: ys,
-    label: axisName(fy),
-    labelArrow: "none",
-    labelAnchor: narrow ? "top" : "center",
-    labelOffset: narrow ? left - 4 : undefined,
-    tickFormat: (value: Level) => named(value, fy),
-    ticks: thinned(ys, (ys.length * tile.height) / 16),
-    padding: dense ? 0 : 0.06,
   };
 }
 
@@ -188,17 +162,6 @@ function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[]
     ),
   ];
 }
-
-const tip = (map: HeatMap, { cells }: Layout): Plot.Markish =>
-  Plot.tip(
-    cells,
-    Plot.pointer({
-      ...placeOf(map),
-      title: (cell: CellView) => describe(map, cell).join("\n"),
-      fill: paper(),
-      lineHeight: 1.3,
-    } as Plot.TipOptions),
-  );
 
 function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
   const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);

@@ -2,9 +2,10 @@
 
 import { type CellView, isConfirmed, type Level, level } from "../../data";
 import { axisUnit, digits } from "../../format";
-import { levels, named } from "../../levels";
-import { NARROW, slopeOf } from "../../look";
+import { levels } from "../../levels";
+import { NARROW, type Names } from "../../look";
 import { written, type Writing } from "../tiles";
+import { columnLabels, rowLabels } from "./axis-labels";
 import { type HeatMap, hasNumber, plane } from "./contents";
 
 /** Wider pages have the two lines next to the map; pixels. */
@@ -27,8 +28,9 @@ export interface Layout {
   narrow: boolean;
   /** The two lines are next to the map. */
   sideBySide: boolean;
-  /** Room below the axis for names at an angle, pixels; 0 if they are horizontal. */
-  slope: number;
+  /** The labels of the rows and of the columns. */
+  rows: string[];
+  columns: Names;
   low: number;
   top: number;
   logarithmic: boolean;
@@ -40,16 +42,15 @@ export interface Layout {
 
 /** Lays out a map for a width in pixels. */
 export function layout(map: HeatMap, width: number): Layout {
-  const { wish, fx, fy, dense, measure } = map;
+  const { wish, dense, measure } = map;
   const cells = plane(map);
   const xs = levels(cells, wish.x);
   const ys = levels(cells, wish.y).reverse();
   const narrow = width < NARROW;
-  const longest = Math.max(...ys.map((value) => named(value, fy).length)) * 6.8;
-  // On a phone the name of the axis is above it.
-  const left = narrow ? Math.max(34, longest + 12) : Math.max(74, longest + 34);
   const sideBySide = width >= SIDE_BY_SIDE && !dense;
-  const wide = Math.min(sideBySide ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
+  const most = sideBySide ? width * 0.6 : width;
+  const { texts, left } = rowLabels(map, ys, most, narrow);
+  const wide = Math.min(most, Math.max(360, left + 30 + xs.length * 84));
   const tileWidth = (wide - left - 10) / xs.length;
   const row = Math.min(narrow ? PHONE_ROW : ROW, HEIGHT / ys.length);
   const tile = { width: tileWidth, height: Math.max(Math.min(tileWidth * 0.62, ys.length > 8 ? 36 : 54), row) };
@@ -58,13 +59,6 @@ export function layout(map: HeatMap, width: number): Layout {
   const [low, top] = [Math.min(...values), Math.max(...values)];
   const logarithmic = low > 0 && top / low > LINEAR_MAX;
   const number = numbers(map, top);
-  // Numeric axes can omit labels; names are all shown.
-  const slope = xs.every((value) => typeof value === "string")
-    ? slopeOf(
-        xs.map((value) => named(value, fx)),
-        tileWidth,
-      )
-    : 0;
   return {
     cells,
     measured,
@@ -75,7 +69,8 @@ export function layout(map: HeatMap, width: number): Layout {
     tile,
     narrow,
     sideBySide,
-    slope,
+    rows: texts,
+    columns: columnLabels(map, xs, tileWidth, left),
     low,
     top,
     logarithmic,
