@@ -1,4 +1,4 @@
-// What was compared by a session of two options, or by the check of a program.
+// What was compared by a session of two options, or by `tune` on a program.
 
 import type { View } from "./data";
 import { h } from "./dom";
@@ -6,9 +6,9 @@ import { h } from "./dom";
 /** Metrics of a program whose names need an explanation. */
 const MEASURED: Record<string, string> = { wall: "the time of a run (wall)" };
 
-/** The subjects of a comparison of two, or of a check of a program; null in other sessions. */
-export function subjects({ versus, check }: View): HTMLElement | null {
-  return versus ? two(versus) : check ? program(check) : null;
+/** The subjects of a comparison of two, or of `tune` on a program; null in other sessions. */
+export function subjects({ versus, tune }: View): HTMLElement | null {
+  return versus ? two(versus) : tune ? program(tune) : null;
 }
 
 /** What A and B are. */
@@ -36,9 +36,9 @@ function two({ a, b, alike }: NonNullable<View["versus"]>): HTMLElement {
 }
 
 /** What was measured of a program. */
-const program = (check: NonNullable<View["check"]>): HTMLElement =>
+const program = (tune: NonNullable<View["tune"]>): HTMLElement =>
   h(
     "p",
     { id: "subjects", class: "reading" },
-    `${check.program}: measured ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; present value ${check.default}`}.`,
+    `${tune.program}: measured ${MEASURED[tune.metric] ?? tune.metric}${tune.default == null ? "" : `; present value ${tune.default}`}.`,
   );

@@ -39,7 +39,7 @@ pub fn remedy(of: &LimitedOption, name: &str) -> Option<String> {
         Workload::Stream => of_stream(of, name),
         Workload::Call => of_call(of, name),
         Workload::Ring => of_ring(name),
-        Workload::Check => of_program(name),
+        Workload::Tune => of_program(name),
     };
     of_workload.or_else(|| of_any(of, name))
 }
@@ -184,7 +184,7 @@ mod tests {
         check(Workload::Stream, &of(stream::RULES));
         check(Workload::Call, &of(call::RULES));
         check(Workload::Ring, &of(ring::RULES));
-        check(Workload::Check, &task::NAMES);
+        check(Workload::Tune, &task::NAMES);
         assert_eq!(remedy(&PLAIN, UNKNOWN), None);
     }
 

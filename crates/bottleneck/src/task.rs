@@ -99,7 +99,7 @@ mod tests {
             calls: 1,
             wall_ns: wall_ms * 1_000_000,
             ends: [(EndRole::Command, end)].into_iter().collect(),
-            ..Trial::without_numbers(CellId("c1".into()), Workload::Check, Stage::Confirm, Outcome::Measured)
+            ..Trial::without_numbers(CellId("c1".into()), Workload::Tune, Stage::Confirm, Outcome::Measured)
         }
     }
 

@@ -53,7 +53,7 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let words = match (&a, &b) {
         (Some(a), Some(b)) => [a.as_str(), b.as_str()],
         (None, None) if args::text(matches, "resume").is_some() => {
-            return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Check)))?, matches);
+            return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Tune)))?, matches);
         }
         _ => {
             return Err(Failure::usage(format!(
@@ -121,7 +121,7 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
         .try_get_matches_from(words)
         .map_err(|error| failed(first_line(&error.to_string())))?;
     let known = given.subcommand().and_then(|(name, given)| Some((name.parse::<Workload>().ok()?, given)));
-    let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Check) else {
+    let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Tune) else {
         return Err(failed(
             "write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into(),
         ));
@@ -181,7 +181,7 @@ fn programs(
         Some(server) if servers => server.by_value = by_value,
         _ => task.by_value = by_value,
     }
-    let spec = PlanSpec::named(AB, Workload::Check);
+    let spec = PlanSpec::named(AB, Workload::Tune);
     tune_options::with_values(spec, task, ("a,b", seed), matches).map(|(plan, _)| plan)
 }
 

@@ -78,7 +78,7 @@ fn made(add: fn(Command, AddOptions) -> Command) -> Command {
 /// Adds the options of the workload that a command is named after.
 fn workload(command: Command) -> Command {
     help::shortened(match command.get_name().parse() {
-        Ok(Workload::Check) => commands::tune(command),
+        Ok(Workload::Tune) => commands::tune(command),
         workload => measuring::measuring(command, workload.ok()),
     })
 }

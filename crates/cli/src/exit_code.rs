@@ -188,7 +188,7 @@ pub fn verdict_code(view: &Report, strict: bool) -> u8 {
     let is_watched = changes.and_then(|changes| changes.task.as_ref()?.watched_ns).is_some();
     let fewest = if is_watched && view.status == SessionStatus::Incomplete { 1 } else { 2 };
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let alone = view.check.is_some()
+    let alone = view.tune.is_some()
         && candidates().any(|cell| cell.outcome != CellOutcome::Measured)
         && candidates().filter(|cell| cell.outcome == CellOutcome::Measured).count() < fewest;
     if !measured || alone || changes.is_some_and(|changes| changes.left_for().is_some()) {

@@ -34,7 +34,7 @@ mod survey;
 mod terminal;
 mod tune;
 mod tune_options;
-mod tune_service;
+mod tune_service_flags;
 mod unknown_option;
 
 use std::ffi::OsString;

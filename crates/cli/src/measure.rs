@@ -23,7 +23,7 @@ use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
     agent_sessions, args, connect, design_flags, dry_run, earlier_sessions, history, interrupt, page, resume, stored,
-    terminal, tune_service,
+    terminal, tune_service_flags,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -129,7 +129,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         return Ok(DONE);
     }
     connect::reach(&plan)?;
-    let _service = tune_service::held(&plan)?;
+    let _service = tune_service_flags::held(&plan)?;
     if let Some(key) = &key {
         options.links = agent_sessions::links(&plan, key, agent_sessions::lasts_ns(&plan, &options))?;
         agent_sessions::skip_missing(&mut plan, &options.links)?;

@@ -201,12 +201,12 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
         Some(file) => {
             let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
             out.push(format!("Plan   written to {path}"));
-            out.extend([format!("Next   bytegauge run {path}"), format!("       {}", asked.check.command)]);
+            out.extend([format!("Next   bytegauge run {path}"), format!("       {}", asked.tune.command)]);
         }
         None if ends().count() == 0 => out.push("Next   observe it while it moves bytes, or longer: --time 60s".into()),
-        None => out.push(format!("Next   {}", asked.check.command)),
+        None => out.push(format!("Next   {}", asked.tune.command)),
     }
-    let lacks = asked.check.lacks.iter().filter(|_| ends().count() > 0);
+    let lacks = asked.tune.lacks.iter().filter(|_| ends().count() > 0);
     out.extend(lacks.map(|lacks| format!("       {lacks}")));
     out
 }

@@ -16,7 +16,7 @@ use bytegauge_sys::program_file::is_program;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, measure, resume, stored, tune_options, tune_service};
+use crate::{args, measure, resume, stored, tune_options, tune_service_flags};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
 /// `recommended:7` for session 7's.
@@ -33,7 +33,7 @@ const SESSIONS_MAX: usize = 50;
 
 /// `bytegauge tune -- CMD …`.
 pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
-    let mut spec = PlanSpec::named("tune", Workload::Check);
+    let mut spec = PlanSpec::named("tune", Workload::Tune);
     let is_named = |name: &str| args::is_given(matches, name);
     if is_named("resume") && !is_named("command") && !is_named("load") {
         let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;
@@ -45,13 +45,13 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
                 "--pid changes sockets of a running program, and --values an argument: leave one out",
             ));
         }
-        if let Some((factor, _)) = args::factors(matches, Workload::Check)?.first() {
+        if let Some((factor, _)) = args::factors(matches, Workload::Tune)?.first() {
             return Err(Failure::usage(format!(
                 "--{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
                 factor.flag()
             )));
         }
-        return tune_service::tune(spec, *pid, matches);
+        return tune_service_flags::tune(spec, *pid, matches);
     }
     if let Some(name) = ["port", "peer", "max-harm", "yes"].into_iter().find(|name| is_named(name)) {
         return Err(Failure::usage(format!(
@@ -170,13 +170,13 @@ struct StoredAdvice {
 
 /// The list of values as a flag takes it, and the present value, which is among them.
 fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String, Option<Level>), Failure> {
-    let factor = factor::named(Workload::Check, "values")[0];
+    let factor = factor::named(Workload::Tune, "values")[0];
     let advised = |stored: &StoredAdvice| {
         let named = stored.advice.values.iter().map(|advised| &advised.value);
         let values: Vec<String> = named.chain(&stored.tied).map(|value| factor.kind.compact(value)).collect();
         values.join(",")
     };
-    let given = args::text(matches, "values").unwrap_or_else(|| factor.default_in(Workload::Check).unwrap_or_default());
+    let given = args::text(matches, "values").unwrap_or_else(|| factor.default_in(Workload::Tune).unwrap_or_default());
     let mut list = match stored {
         Some(stored) if is_answer(given) => advised(stored),
         _ => given.to_owned(),
@@ -211,7 +211,7 @@ fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String
 
 /// The values by their size, where those that were given are so: a present or a recommended one was added at the end.
 fn in_order(values: String, given: Option<&str>) -> String {
-    let factor = factor::named(Workload::Check, "values")[0];
+    let factor = factor::named(Workload::Tune, "values")[0];
     let numbers = |text: &str| -> Option<Vec<u64>> {
         factor.kind.parse_list(text).ok()?.iter().map(Level::number).collect::<Option<Vec<u64>>>()
     };
@@ -270,7 +270,7 @@ fn advice(matches: &ArgMatches) -> Result<Option<StoredAdvice>, Failure> {
 /// The sizes that a session recommends, each once.
 fn advised(view: &Report) -> Vec<AdvisedValue> {
     let mut values: Vec<AdvisedValue> = Vec::new();
-    if view.plan.workload == Workload::Check.to_string() {
+    if view.plan.workload == Workload::Tune.to_string() {
         return values;
     }
     for (test, group) in view.tests.iter().zip(&view.groups) {

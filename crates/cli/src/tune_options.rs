@@ -19,7 +19,7 @@ use bytegauge_sys::network::network_option;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
 use bytegauge_traffic::Setup;
-use bytegauge_traffic::task::default_level;
+use bytegauge_traffic::program::default_level;
 use bytegauge_tune::{Kernel, Watched, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
@@ -145,7 +145,7 @@ fn first_run(
     let both = if task.server.is_some() { ChangedProgram::Both } else { ChangedProgram::Client };
     let mut settings = SocketChanges { on: on.unwrap_or(both), ..changes.clone() };
     sysctls.iter().flatten().for_each(|change| drop(settings.add(vec![change.clone()])));
-    let mut run = plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone());
+    let mut run = plan.cells.first().map_or_else(|| Spec::of(Workload::Tune), |cell| cell.factors.clone());
     if plan.blocks.is_none() {
         let timeout_ns = Setup::of_program(&run, task).run_timeout_ns();
         run.put(FactorKey::run_timeout, timeout_ns.min(plan.budget_ns));
@@ -159,7 +159,7 @@ fn first_run(
 
 /// The runs until a first result: a screening, and blocks of its finalists, the program as it is and the control.
 fn first_runs(changes: usize) -> u64 {
-    let Design { blocks_min, screen_blocks, .. } = Design::of(Workload::Check);
+    let Design { blocks_min, screen_blocks, .. } = Design::of(Workload::Tune);
     screen_blocks * (changes as u64 + 1) + blocks_min * (FINALISTS_MIN as u64 + 2)
 }
 
@@ -229,9 +229,9 @@ pub fn with_values(
     matches: &ArgMatches,
 ) -> Result<(Plan, Catalog), Failure> {
     spec.task = Some(task);
-    let mut given = args::factors(matches, Workload::Check)?;
+    let mut given = args::factors(matches, Workload::Tune)?;
     given.retain(|(factor, _)| factor.name != "value");
-    given.push((factor::named(Workload::Check, "values")[0], values.to_owned()));
+    given.push((factor::named(Workload::Tune, "values")[0], values.to_owned()));
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     let catalog = measure::catalog(&spec);

@@ -17,8 +17,8 @@ use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::descendants;
 use bytegauge_traffic::path::Ticket;
+use bytegauge_traffic::program::running_service::ServiceRecord;
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::task::service::ServiceRecord;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
 use crate::environment::ProtocolCounts;

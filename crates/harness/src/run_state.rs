@@ -10,7 +10,7 @@ use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::EndPool;
-use bytegauge_traffic::task::service::ServiceRecord;
+use bytegauge_traffic::program::running_service::ServiceRecord;
 use serde_json::Value;
 
 use crate::environment::Watch;

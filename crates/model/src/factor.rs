@@ -13,7 +13,7 @@ mod load_rows;
 #[macro_use]
 mod condition_rows;
 #[macro_use]
-mod choice_rows;
+mod engine_and_size_rows;
 #[macro_use]
 mod option_rows;
 #[macro_use]

@@ -208,7 +208,7 @@ impl Trial {
     pub fn units(&self) -> u64 {
         match self.workload {
             Workload::Stream => self.bytes,
-            Workload::Check => match self.task().map(|task| task.counted) {
+            Workload::Tune => match self.task().map(|task| task.counted) {
                 Some(Counted::Bytes) => self.bytes,
                 _ => self.calls,
             },
@@ -219,7 +219,7 @@ impl Trial {
     /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring; for a program
     /// the value of its metric. `None` unless something was measured.
     pub fn rate(&self) -> Option<f64> {
-        if self.workload == Workload::Check {
+        if self.workload == Workload::Tune {
             let rate = self.task().map(|task| task.rate).filter(|rate| rate.is_finite() && *rate > 0.0);
             return rate.filter(|_| self.outcome == Outcome::Measured);
         }

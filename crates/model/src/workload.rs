@@ -25,8 +25,8 @@ pub enum Workload {
     /// Operations that do nothing, through an io_uring: there is no path.
     Ring,
     /// The user's program, whose path is its own.
-    #[serde(rename = "tune", alias = "check")]
-    Check,
+    #[serde(alias = "check")]
+    Tune,
 }
 
 /// The properties of a workload.
@@ -75,7 +75,7 @@ impl Cost {
         match self {
             Cost::Time => time,
             // Runs have one kind of cost, or print their CPU time.
-            Cost::Cpu if workload == Workload::Check => "cpu_ns_per_run",
+            Cost::Cpu if workload == Workload::Tune => "cpu_ns_per_run",
             Cost::Cpu => cpu,
             Cost::P99 => "total_p99_ns",
             Cost::GapP99 => "gap_p99_ns",
@@ -149,14 +149,14 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "program",
     },
     WorkloadRow {
-        value: Workload::Check,
+        value: Workload::Tune,
         name: "tune",
         summary: "your own program, over options of its sockets or values of one of its settings",
         about: "Find the settings that make your program faster",
         carries: |_| false,
         // The end that runs the program also runs its server: the second one is a place for it.
         roles: &[EndRole::Command, EndRole::Server],
-        defaults: |defaults| defaults.check,
+        defaults: |defaults| defaults.tune,
         // A trial names another metric if it has one.
         unit: Unit {
             metric: ("runs", "runs/s"),

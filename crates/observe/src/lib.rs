@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod call_counts;
-mod check_command;
 mod counted;
 mod descriptor;
 mod observations;
@@ -14,6 +13,7 @@ mod pace;
 mod proposed_test;
 mod refusal;
 mod sample;
+mod tune_command;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +26,12 @@ use bytegauge_sys::owner::OwnerProcess;
 use bytegauge_sys::process;
 
 pub use call_counts::{SideView, SizeSummary};
-pub use check_command::Suggested;
 pub use descriptor::{Leads, PeerProcess};
 pub use observations::{Diagnosed, EndView, Observed, TracingCost};
 pub use proposed_test::{DerivedTest, ProgramKind};
 pub use refusal::{ObserveError, refused};
 pub use sample::Started;
+pub use tune_command::Suggested;
 
 use counted::ProgramCounts;
 use pace::{CountDifferences, ProgramPace};

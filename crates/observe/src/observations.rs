@@ -6,8 +6,8 @@ use bytegauge_model::SocketWaits;
 use serde::Serialize;
 
 use crate::call_counts::SideView;
-use crate::check_command::tune_options;
 use crate::descriptor::{Leads, PeerProcess};
+use crate::tune_command::tune_options;
 
 /// The source or target of bytes, with all descriptors of that sort together.
 #[derive(Clone, Debug, Serialize)]

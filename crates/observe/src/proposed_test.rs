@@ -1,4 +1,4 @@
-//! The test that fits the observed behaviour of a program: a plan with its conditions, and the check of the program itself.
+//! The test that fits the observed behaviour of a program: a plan with its conditions, and the command that tries sizes in the program itself.
 //!
 //! Pure: turns observations into text. Every assumption is listed.
 //!
@@ -8,9 +8,9 @@ use bytegauge_model::Bytes;
 use serde::Serialize;
 
 use crate::call_counts::SideView;
-use crate::check_command::{SIZE_MAX, Suggested};
 use crate::descriptor::Leads;
 use crate::observations::{Diagnosed, EndView, Observed, diagnosed};
+use crate::tune_command::{SIZE_MAX, Suggested};
 
 /// Sizes that are always compared, in addition to the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -68,7 +68,7 @@ pub struct DerivedTest {
     pub plan: Option<String>,
     /// The command that tests the recommendation on the program itself.
     #[serde(flatten)]
-    pub check: Suggested,
+    pub tune: Suggested,
     /// What its connections wait for.
     pub waits: Vec<Diagnosed>,
 }
@@ -237,7 +237,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
         ),
         assumed,
         plan: Some(stream(transport, "reader", end.flows, &sizes, &work)),
-        check: Suggested::of(observed, Some((end, own))),
+        tune: Suggested::of(observed, Some((end, own))),
         waits: Vec::new(),
     }
 }
@@ -252,7 +252,7 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
         summary: format!("it writes {} at a time to a peer that reads: which write size is best?", compact(own)),
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
-        check: Suggested::of(observed, Some((end, own))),
+        tune: Suggested::of(observed, Some((end, own))),
         waits: Vec::new(),
     }
 }
@@ -280,7 +280,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             compact(in_size),
             list(out_size),
         )),
-        check: Suggested::of(observed, Some((end, in_size))),
+        tune: Suggested::of(observed, Some((end, in_size))),
         waits: Vec::new(),
     }
 }
@@ -323,7 +323,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             request.clamp(1, SIZE_MAX),
             response.clamp(1, SIZE_MAX),
         )),
-        check: Suggested::of(observed, Some((end, buffer(reads)))),
+        tune: Suggested::of(observed, Some((end, buffer(reads)))),
         waits: Vec::new(),
     }
 }
@@ -348,7 +348,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             end.flows.clamp(1, 65_536),
             list(own)
         )),
-        check: Suggested::of(observed, Some((end, own))),
+        tune: Suggested::of(observed, Some((end, own))),
         waits: Vec::new(),
     }
 }
@@ -380,7 +380,7 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest
              \"plain,mmsg\"\nfinalists = \"all\"\n",
             end.flows.clamp(1, 65_536)
         )),
-        check: Suggested::of(observed, Some((end, buffer(side)))),
+        tune: Suggested::of(observed, Some((end, buffer(side)))),
         waits: Vec::new(),
     }
 }
@@ -396,7 +396,7 @@ fn over_files(observed: &Observed) -> DerivedTest {
             summary: "it moved no bytes in the samples, except files that it reads at its start".into(),
             assumed: Vec::new(),
             plan: None,
-            check: Suggested::of(observed, None),
+            tune: Suggested::of(observed, None),
             waits: Vec::new(),
         };
     };
@@ -417,7 +417,7 @@ fn over_files(observed: &Observed) -> DerivedTest {
              \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
             list(own)
         )),
-        check: Suggested::of(observed, Some((end, own))),
+        tune: Suggested::of(observed, Some((end, own))),
         waits: Vec::new(),
     }
 }
@@ -433,7 +433,7 @@ fn other(observed: &Observed, end: &EndView) -> DerivedTest {
         ),
         assumed: Vec::new(),
         plan: None,
-        check: Suggested::of(observed, Some((end, own))),
+        tune: Suggested::of(observed, Some((end, own))),
         waits: Vec::new(),
     }
 }

@@ -188,7 +188,7 @@ impl Design {
             },
             // A few runs are enough: the first one, which reads uncached files, and then one each of both ends and the middle of
             // the values. A run's own warm-up cannot be separated from the rest, so nothing is cut off.
-            Workload::Check => Design {
+            Workload::Tune => Design {
                 calibration_trials: 4,
                 calibration_ns: 0,
                 screen_blocks: 1,

@@ -77,7 +77,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         return catalog.lacks_ring(cell.factors.implementation()?, cell.factors.setup()?).map(str::to_owned);
     }
     let placement = cell.factors.placement();
-    if cell.factors.workload() == Workload::Check {
+    if cell.factors.workload() == Workload::Tune {
         let link = catalog.missing_link.clone().filter(|_| cell.factors.emulated_link().is_some());
         return link.or_else(|| placement.and_then(|of| catalog.lacks_placement(of)).map(str::to_owned));
     }

@@ -58,7 +58,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         return Err(PlanError::NothingLeft(reason.to_owned()));
     }
     // How long a program runs is seen first.
-    let is_stated = spec.budget_ns.is_some() && spec.workload != Workload::Check;
+    let is_stated = spec.budget_ns.is_some() && spec.workload != Workload::Tune;
     let overrun = if is_stated { OVERRUN_STATED } else { OVERRUN_UNSTATED };
     plan.fit_or_refuse(overrun)?;
     Ok(plan)

@@ -32,7 +32,7 @@ impl Plan {
     pub fn floor_trial_ns(&self, measured_ns: Option<u64>) -> u64 {
         let measured_ns = measured_ns.filter(|_| self.workload != Workload::Call);
         match self.workload {
-            Workload::Check => 0,
+            Workload::Tune => 0,
             _ => self.design.floor_ns + measured_ns.unwrap_or(self.design.overhead_ns),
         }
     }

@@ -30,8 +30,8 @@ const NO_TASK: &str = "the workload check needs a program: use bytegauge tune --
 /// A task without values that fit it, or a workload without its task.
 pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
     let task = match (&spec.task, spec.workload) {
-        (Some(task), Workload::Check) => task,
-        (None, Workload::Check) => return Err(PlanError::Usage(NO_TASK.into())),
+        (Some(task), Workload::Tune) => task,
+        (None, Workload::Tune) => return Err(PlanError::Usage(NO_TASK.into())),
         _ => return Ok(()),
     };
     if spec.verify {
@@ -206,7 +206,7 @@ mod tests {
     use crate::{Catalog, resolve};
 
     fn spec(words: &[&str], flags: &[(&str, &str)]) -> PlanSpec {
-        let mut spec = PlanSpec::named("check", Workload::Check);
+        let mut spec = PlanSpec::named("check", Workload::Tune);
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         spec.task = Some(ProgramTask { default: Some(Level::Number(512)), ..ProgramTask::of(words, Metric::Wall) });
         let flags: Vec<_> =
@@ -224,7 +224,7 @@ mod tests {
         let plan = plan(&["dd", "bs={value}"], &[("value", "512,4K..1M")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (1, 10, 1));
         assert!(plan.families[0].is_screened());
-        assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Check));
+        assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Tune));
         let always = |plan: &Plan| plan.cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count();
         assert_eq!(always(&plan), 1);
         let mut advised = plan.clone();

@@ -30,7 +30,7 @@ pub const CPU_RUNS: TrialMetric = TrialMetric { name: "cpu_runs", unit: "runs/CP
 pub const EVENTS: TrialMetric = TrialMetric { name: "events", unit: "runs/M events", of: Trial::rate };
 
 /// Estimates of programs of the user.
-pub const MORE_OF_CHECKS: &[TrialMetric] = &[
+pub const MORE_OF_RUNS: &[TrialMetric] = &[
     TrialMetric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
     TrialMetric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
     TrialMetric {

@@ -77,7 +77,7 @@ const RESULT_OF_RINGS: &[CsvColumn] = &[
 ];
 
 /// The same for programs of the user. The rate uses the metric of the plan.
-const RESULT_OF_CHECKS: &[CsvColumn] = &[
+const RESULT_OF_RUNS: &[CsvColumn] = &[
     ("wall_ns", |row| row.trial.wall_ns.to_string()),
     ("rate_per_second", |row| text(row.trial.rate())),
     ("cpu_ns", |row| text(row.trial.cpu_ns_per_run())),
@@ -107,7 +107,7 @@ fn results(workload: Workload) -> &'static [CsvColumn] {
         Workload::Stream => RESULT,
         Workload::Call => RESULT_OF_CALLS,
         Workload::Ring => RESULT_OF_RINGS,
-        Workload::Check => RESULT_OF_CHECKS,
+        Workload::Tune => RESULT_OF_RUNS,
     }
 }
 

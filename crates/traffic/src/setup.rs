@@ -106,7 +106,7 @@ impl Setup {
 
     /// A run of a user's program, with the value and the time limit of a spec.
     pub fn of_program(spec: &Spec, program: &ProgramTask) -> Setup {
-        let spec = spec.clone().with_workload(Workload::Check);
+        let spec = spec.clone().with_workload(Workload::Tune);
         Setup { program: Some(program.clone()), ..Setup::unchecked(spec) }
     }
 
@@ -129,7 +129,7 @@ impl Setup {
         let missing = |name: &str| impossible(format!("a cell without {name}"));
         spec.connect().map(Address::of).transpose()?;
         match spec.workload() {
-            Workload::Check if self.program.is_none() => missing("a program"),
+            Workload::Tune if self.program.is_none() => missing("a program"),
             Workload::Ring if spec.implementation().is_none() => missing("implementation"),
             Workload::Ring if spec.entries().is_none() => missing("entries"),
             Workload::Ring if self.submit_batch() == 0 || self.submit_batch() > self.entries() => {

@@ -156,7 +156,7 @@ impl Screen<'_> {
     }
 
     fn metric(&self) -> Option<Metric> {
-        self.view.check.as_ref()?.metric.parse().ok()
+        self.view.tune.as_ref()?.metric.parse().ok()
     }
 
     /// What the numbers of the session count; events have no cost of a run.
@@ -434,7 +434,7 @@ impl Screen<'_> {
 #[cfg(test)]
 mod tests {
     use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen, Transport};
-    use bytegauge_report::view::check::mark_best;
+    use bytegauge_report::view::tune::mark_best;
     use bytegauge_report::{SessionData, Settings};
     use serde_json::Value;
 

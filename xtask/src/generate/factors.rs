@@ -31,8 +31,8 @@ const SECTIONS: [FactorSection; 5] = [
     ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
     ("`call`: requests and replies", &[Workload::Call], |factor| !in_both(factor)),
     ("`ring`: io_uring operations that do nothing", &[Workload::Ring], |_| true),
-    ("`tune`: your own program", &[Workload::Check], |factor| {
-        !in_both(factor) || factor.default_in(Workload::Check) != factor.default_in(Workload::Stream)
+    ("`tune`: your own program", &[Workload::Tune], |factor| {
+        !in_both(factor) || factor.default_in(Workload::Tune) != factor.default_in(Workload::Stream)
     }),
 ];
 

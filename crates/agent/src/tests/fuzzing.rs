@@ -25,7 +25,7 @@ const PEER: [u8; 4] = [192, 0, 2, 9];
 pub fn words(input: &[u8]) {
     match serde_json::from_slice::<NumberedMessage<ToAgent>>(input) {
         Ok(NumberedMessage(_, _, ToAgent::Ask(ask))) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
-        Ok(NumberedMessage(_, _, ToAgent::Tell(_, command))) => check_command(*command),
+        Ok(NumberedMessage(_, _, ToAgent::Tell(_, command))) => tune_command(*command),
         Ok(NumberedMessage(_, _, ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used)) | Err(_) => {}
     }
     if let Ok(NumberedMessage(_, _, word)) = serde_json::from_slice::<NumberedMessage<ToHome>>(input)
@@ -35,7 +35,7 @@ pub fn words(input: &[u8]) {
     }
 }
 
-fn check_command(command: Command) {
+fn tune_command(command: Command) {
     let limits = Limits::default();
     let between = Between { here: HERE.into(), peer: PEER.into(), port: 4711 };
     let Ok(Command::Open(_, setup, address)) = limits.admitted(command, between, Spent::default()) else { return };

@@ -154,7 +154,7 @@ pub fn tune(command: Command) -> Command {
             "if a change makes it worse by more than this in two trials in a row",
         ))
         .arg(switch("yes", "Change more than 2000 sockets"));
-    measuring(command, Some(Workload::Check)).mut_args(hide_what_programs_lack)
+    measuring(command, Some(Workload::Tune)).mut_args(hide_what_programs_lack)
 }
 
 /// The meaning of the options of a side.
@@ -183,7 +183,7 @@ pub fn ab(command: Command) -> Command {
         .arg(with_details(change_of("a-sysctl", "Network setting of A: net.ipv4.tcp_sack=0"), SYSCTL_OF_SIDE))
         .arg(with_details(change_of("b-sysctl", "Network setting of B's program"), SYSCTL_OF_SIDE));
     let hidden = |arg: Arg| arg.hide(true);
-    let command = measuring(with_program(command), Some(Workload::Check))
+    let command = measuring(with_program(command), Some(Workload::Tune))
         .after_help(AB_HELP)
         .mut_args(hide_what_programs_lack)
         .mut_arg("values", hidden)

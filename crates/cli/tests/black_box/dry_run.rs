@@ -109,7 +109,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Call, _) => Vec::new(),
         (Workload::Ring, "submit_batch") => vec![("entries", "64")],
         (Workload::Ring, _) => vec![("implementation", "raw")],
-        (Workload::Check, _) => Vec::new(),
+        (Workload::Tune, _) => Vec::new(),
     });
     small.into_iter().filter(|(name, _)| *name != factor.name).collect()
 }
@@ -118,7 +118,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
 fn every_flag_is_a_toml_key() {
     let bench = Bench::new();
     // A program is given on the command line only, so that no file starts one.
-    let rows = WORKLOADS.iter().map(|row| row.value).filter(|workload| *workload != Workload::Check);
+    let rows = WORKLOADS.iter().map(|row| row.value).filter(|workload| *workload != Workload::Tune);
     let all = rows.flat_map(|workload| factor::of(workload).map(move |factor| (workload, factor)));
     for (number, (workload, factor)) in all.enumerate() {
         let [first, second] = levels(workload, factor);

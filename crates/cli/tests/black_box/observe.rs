@@ -86,7 +86,7 @@ fn calls_are_counted_and_the_plan_runs() {
     assert_eq!((&document["observed"]["program"], &document["asked"]["kind"]), (&"dd".into(), &"file-reader".into()));
     let check = "bytegauge tune --values 4K..1M --now 12345 -- dd if=/dev/zero of=/dev/null bs={value} \
                  count=493800 iflag=count_bytes";
-    assert_eq!(document["asked"]["check"], check);
+    assert_eq!(document["asked"]["tune"], check);
     assert_eq!(document["plan_file"], "observed-dd.toml");
     bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
     // Existing files are not overwritten.
@@ -200,7 +200,7 @@ fn a_shim_is_looked_through() {
         assert_eq!(observed["under"]["name"] == "sh", has_parent, "{document:#}");
         assert_eq!(document["asked"]["kind"], "file-reader");
         assert_eq!(
-            document["asked"]["check"],
+            document["asked"]["tune"],
             format!("bytegauge tune --values 4K..1M --now 12345 -- sh {shim} {{value}}")
         );
     }
@@ -320,7 +320,7 @@ fn running_server_is_observed_without_harm() {
     assert!(end["peers"].as_array().is_some_and(|peers| peers.iter().any(is_us)), "{end:#}");
     assert_eq!(document["asked"]["kind"], "server");
     assert!(document["observed"]["cost"]["samples"].as_u64() >= Some(1));
-    let check = document["asked"]["check"].as_str().expect("a command");
+    let check = document["asked"]["tune"].as_str().expect("a command");
     assert!(check.contains("--now 5000 --start 'exec ") && check.contains("recv({value})"), "{check}");
     assert!(check.ends_with(&format!("--ready tcp:{} -- CLIENT", port.trim())), "{check}");
     let plans = fs::read_dir(bench.path(".")).expect("the bench").flatten();

@@ -9,10 +9,10 @@ use std::{fs, process};
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, python};
-use crate::check::check_no_process_is_left;
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
+use crate::tune_values::check_no_process_is_left;
 
 /// Sets a small receive buffer, connects to itself, and prints the buffer in force.
 const CLIENT: &str = "import socket
@@ -113,7 +113,7 @@ fn tune(bench: &Bench, flags: &[&str], program: &[&str]) -> Ran {
 }
 
 fn change<'a>(document: &'a Value, value: &str) -> &'a Value {
-    let all = document["check"]["changes"]["changes"].as_array().expect("changes");
+    let all = document["tune"]["changes"]["changes"].as_array().expect("changes");
     all.iter().find(|change| change["value"] == value).unwrap_or_else(|| panic!("no {value} in {document:#}"))
 }
 
@@ -274,7 +274,7 @@ fn faults_of_both_programs_are_found() {
         "in the server, remove sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192): 2× as fast",
     ]);
     let document = bench.run("report --format json").exits(0).json();
-    assert_eq!(document["check"]["changes"]["on"], "both");
+    assert_eq!(document["tune"]["changes"]["on"], "both");
     check_no_process_is_left(&bench);
 }
 
@@ -289,7 +289,7 @@ fn options_of_accepted_connections_are_changed() {
     let flags = ["--option", "nodelay=off", "--start", &start, "--ready", &ready, "--format", "json"];
     let document = tune(&bench, &flags, &[&python, "-S", &client, &port]).exits(0).json();
     check_schema(&document);
-    assert_eq!(document["check"]["changes"]["on"], "server");
+    assert_eq!(document["tune"]["changes"]["on"], "server");
     assert!(change(&document, "nodelay=off")["lower"].as_f64() > Some(0.5), "{document:#}");
     check_no_process_is_left(&bench);
 }

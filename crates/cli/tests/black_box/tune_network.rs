@@ -5,10 +5,10 @@
 use std::fs;
 
 use crate::bench::{Bench, Ran, possible, python};
-use crate::check::check_no_process_is_left;
 use crate::contract::check_schema;
 use crate::emulated_link::links_are_possible;
 use crate::running_relays::free_address;
+use crate::tune_values::check_no_process_is_left;
 
 /// Sends each client the setting in force here.
 const SERVER: &str = "import socket, sys
@@ -113,7 +113,7 @@ fn a_setting_of_the_kernel_is_tried_on_the_program_alone() {
     let name = "net.ipv4.tcp_notsent_lowat";
     let rates = [rate("as-it-is"), rate(&format!("{name}=1000")), rate(&format!("{name}=3000"))];
     assert_eq!(rates, [before.trim().parse().expect("a number"), 1000.0, 3000.0]);
-    assert!(document["check"]["changes"]["task"]["filter_ns"].is_null(), "no filter is needed: {document:#}");
+    assert!(document["tune"]["changes"]["task"]["filter_ns"].is_null(), "no filter is needed: {document:#}");
     check_no_process_is_left(&bench);
 }
 

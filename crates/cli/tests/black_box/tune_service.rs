@@ -206,7 +206,7 @@ fn options_are_switched_and_set_back() {
     assert!(!ran.stdout.contains("(--on)"), "{ran}");
     let document = service.bench.run("report --format json").exits(0).json();
     check_schema(&document);
-    assert!(document["check"]["changes"]["service"][0]["gib_per_s"].as_f64() > Some(0.0), "{document:#}");
+    assert!(document["tune"]["changes"]["service"][0]["gib_per_s"].as_f64() > Some(0.0), "{document:#}");
     assert_eq!(service.levels(), before);
 }
 

@@ -59,7 +59,7 @@ impl Script {
             Workload::Stream => stream_ends(setup),
             Workload::Call => call_ends(setup),
             Workload::Ring => Script::alone(EndRole::Ring),
-            Workload::Check => Script { longer_ns: setup.programs_ns(), ..Script::alone(EndRole::Command) },
+            Workload::Tune => Script { longer_ns: setup.programs_ns(), ..Script::alone(EndRole::Command) },
         };
         let relay = setup.relay();
         let relay_is_program = relay.is_some_and(|relay| relay.method().is_none());

@@ -70,21 +70,21 @@ macro_rules! with_host_rows {
         /// The round trip that an emulated link adds, nanoseconds.
         link_delay: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
-            defaults: both("10ms").and_check("10ms"),
+            defaults: both("10ms").and_tune("10ms"),
             summary: "Round-trip time of an emulated link, such as 10ms",
             details: "docs/emulated-link.md",
             ..LINK
         },
         /// The loss of an emulated link.
         link_loss: LossShare = Factor {
-            defaults: both("0%").and_check("0%"),
+            defaults: both("0%").and_tune("0%"),
             summary: "Share of packets that an emulated link loses: 0.1%",
             details: "in each direction",
             ..LINK
         },
         /// The rate of an emulated link.
         link_rate: LinkRate = Factor {
-            defaults: both("1Gbit").and_check("1Gbit"),
+            defaults: both("1Gbit").and_tune("1Gbit"),
             summary: "Bits per second of an emulated link: 100Mbit",
             details: "in each direction",
             ..LINK
@@ -144,7 +144,7 @@ macro_rules! with_path_rows {
         /// Where the ends run.
         placement: Placement = Factor {
             // The user's program is not pinned.
-            defaults: both("cross-core").and_check("unpinned"),
+            defaults: both("cross-core").and_tune("unpinned"),
             summary: "CPUs of the ends: cross-core, same-cpu, unpinned, …",
             details: "unpinned, same-cpu, smt-sibling, cross-core, cross-node",
             fits: TWO_ENDED,

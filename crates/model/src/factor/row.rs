@@ -81,8 +81,8 @@ pub struct Defaults {
     pub datagrams: Option<&'static str>,
     /// In `ring`.
     pub ring: Option<&'static str>,
-    /// In `check`.
-    pub check: Option<&'static str>,
+    /// In `tune`.
+    pub tune: Option<&'static str>,
 }
 
 /// One thing that can be varied.
@@ -219,7 +219,7 @@ pub(crate) const READERS: &[EndRole] = &[EndRole::Sink, EndRole::Client, EndRole
 /// The ends that work on the data.
 pub(crate) const WORKERS: &[EndRole] = &[EndRole::Sink, EndRole::Server];
 
-const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None, check: None };
+const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None, tune: None };
 
 impl Defaults {
     /// The same, with another list over datagrams.
@@ -228,8 +228,8 @@ impl Defaults {
     }
 
     /// The same, and in `check`.
-    pub(crate) const fn and_check(self, text: &'static str) -> Defaults {
-        Defaults { check: Some(text), ..self }
+    pub(crate) const fn and_tune(self, text: &'static str) -> Defaults {
+        Defaults { tune: Some(text), ..self }
     }
 }
 
@@ -258,7 +258,7 @@ pub(crate) const fn ring(text: &'static str) -> Defaults {
 }
 
 pub(crate) const fn check(text: &'static str) -> Defaults {
-    Defaults { check: Some(text), ..NOWHERE }
+    Defaults { tune: Some(text), ..NOWHERE }
 }
 
 /// A name with spaces, as bytes.

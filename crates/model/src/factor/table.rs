@@ -61,7 +61,7 @@ macro_rules! declare {
     };
 }
 
-with_path_rows! { with_load_rows with_host_rows with_choice_rows with_option_rows with_ring_rows declare }
+with_path_rows! { with_load_rows with_host_rows with_engine_and_size_rows with_option_rows with_ring_rows declare }
 
 /// Every option of the kernel that a factor sets, in the order of the table.
 pub const OPTIONS: &[OptionRow] = &{

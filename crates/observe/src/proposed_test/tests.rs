@@ -99,7 +99,7 @@ fn a_reader_is_tested_with_its_peers_sizes() {
     let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
     let lines = ["role = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
     let asked = check_plan(short, ProgramKind::Reader, &lines);
-    assert_eq!(asked.check.command, "bytegauge tune --values 4K..1M --now 64K -- thing --buffer {value}");
+    assert_eq!(asked.tune.command, "bytegauge tune --values 4K..1M --now 64K -- thing --buffer {value}");
     let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
     let asked =
         check_plan(full, ProgramKind::Reader, &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""]);
@@ -125,7 +125,7 @@ fn every_kind_has_a_plan_that_runs() {
     let lines = ["workload = \"call\"", "request = 100", "response = 900", "work = \"2.5ns\""];
     let asked = check_plan(vec![end(served(), reads, answers, 100)], ProgramKind::Server, &lines);
     let expected = "--now 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
-    assert!(asked.check.command.ends_with(expected), "{}", asked.check.command);
+    assert!(asked.tune.command.ends_with(expected), "{}", asked.tune.command);
     let (reads, requests) = calls();
     check_plan(vec![end(tcp(), reads, requests, 100)], ProgramKind::Client, &["request = 900", "response = 100"]);
     let (reads, writes) = (side("read", 4096, 4096, 50), side("write", 4096, 4096, 50));
@@ -157,7 +157,7 @@ fn behaviour_without_a_test_is_only_checked() {
     let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
     let asked = DerivedTest::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
     assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
-    assert_eq!(asked.check.command, "bytegauge tune --values 4K..1M --now 4K -- cp --size={value} 'a b'");
+    assert_eq!(asked.tune.command, "bytegauge tune --values 4K..1M --now 4K -- cp --size={value} 'a b'");
     assert_eq!(DerivedTest::of(&observed(Vec::new(), &["x"]), "x").plan, None);
     let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);
     assert_eq!(DerivedTest::of(&observed(vec![library], &["x"]), "x").plan, None);
@@ -199,9 +199,9 @@ fn missing_bounds_and_ended_peers_are_named() {
         ..observed(vec![end(zero.clone(), side("read", 512, 512, 9), None, 0)], command)
     };
     let asked = DerivedTest::of(&runs(&["cat", "/dev/zero"]), "x");
-    assert!(asked.check.lacks.as_ref().is_some_and(|lacks| lacks.contains("end by itself")), "{asked:?}");
+    assert!(asked.tune.lacks.as_ref().is_some_and(|lacks| lacks.contains("end by itself")), "{asked:?}");
     let asked = DerivedTest::of(&runs(&["dd", "if=/dev/zero", "bs=512"]), "x");
-    assert!(asked.check.lacks.is_none() && asked.check.command.contains("count=1073741824"), "{asked:?}");
+    assert!(asked.tune.lacks.is_none() && asked.tune.command.contains("count=1073741824"), "{asked:?}");
     let mut reader = end(tcp(), side("read", 65_536, 1448, 90), None, 0);
     reader.peers.insert(PeerProcess { ended: true, pid: 17_239, name: "client.py".into() });
     let asked = DerivedTest::of(&observed(vec![reader.clone()], &["x"]), "x");

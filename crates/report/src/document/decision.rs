@@ -10,9 +10,9 @@ use super::finding_texts::harm_of;
 use crate::findings::LOST_MUCH;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::results::{harm, urgent};
-use crate::view::check::has_value;
 use crate::view::knee::lowest_missed;
 use crate::view::numbers::HarmKind;
+use crate::view::tune::has_value;
 use crate::words::cost_words;
 use crate::words::fit::text_width;
 use crate::words::interval_rounding::{NOTHING, at_most, percent};
@@ -89,7 +89,7 @@ pub fn set(results: &Results, test: &Test) -> String {
 
 /// The option with the present value of a user's program.
 pub fn present<'a>(results: &Results, test: &'a Test) -> Option<&'a OptionResult> {
-    let default = results.check.as_ref()?.default.as_ref()?;
+    let default = results.tune.as_ref()?.default.as_ref()?;
     test.options.iter().find(|option| results.cell(&option.id).is_some_and(|cell| has_value(cell, default)))
 }
 

@@ -101,7 +101,7 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     // Under an offered load all rates are alike: the cheapest first.
     let merit = |cell: &CellView| {
         let cost = match (group.compares, group.factors.workload()) {
-            (Cost::Time, _) | (Cost::Cpu, Workload::Check) => return cell.estimate.median.unwrap_or(0.0),
+            (Cost::Time, _) | (Cost::Cpu, Workload::Tune) => return cell.estimate.median.unwrap_or(0.0),
             (Cost::Cpu, Workload::Call) => cell.median("server_cpu_ns_per_call"),
             (Cost::Cpu, _) => cell.cpu.ends_s_per_gib,
             (Cost::P99 | Cost::GapP99 | Cost::Urgent, _) => cell.median(group.cost),

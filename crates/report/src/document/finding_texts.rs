@@ -3,7 +3,7 @@
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Nanos, kernel_faults};
 
-use super::next_of_check::more_work;
+use super::next_of_tune::more_work;
 use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::{OptionResult, Test};

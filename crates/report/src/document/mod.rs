@@ -8,7 +8,7 @@ mod finding_texts;
 mod further_steps;
 mod matrix;
 mod next;
-mod next_of_check;
+mod next_of_tune;
 mod relays;
 mod scope;
 mod sentence;

@@ -7,7 +7,7 @@ use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionS
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::further_steps::{self, again_instead, again_with, resuming, round_below};
-use super::next_of_check::{self, more_work, shortest_run_ns};
+use super::next_of_tune::{self, more_work, shortest_run_ns};
 use super::{NextStep, Results};
 use crate::findings::{Fact, long_trials};
 use crate::results::{control_is_wide, is_answered};
@@ -89,8 +89,8 @@ fn steps(view: &Results) -> Vec<NextStep> {
         };
         return vec![step(command, "measure on this machine")];
     }
-    if let Some(check) = &view.check {
-        return next_of_check::next(view, check, of_complete(view, imported));
+    if let Some(tune) = &view.tune {
+        return next_of_tune::next(view, tune, of_complete(view, imported));
     }
     let others = if imported { Vec::new() } else { further_steps::all(view) };
     of_complete(view, imported).into_iter().chain(others).chain(over_sessions(view)).collect()
@@ -138,7 +138,7 @@ fn after_failures(view: &Results) -> NextStep {
     let more_time = slo.as_ref().map(|slo| format!("allow a longer time, such as --slo {slo}"));
     let fix = more_time.as_deref().or(failed.and_then(remedy_of)).unwrap_or("fix the reason above");
     // Errors of calls have reasons of their own.
-    if failed.is_none() && view.check.is_none() && crowd(&view.environment).is_some() {
+    if failed.is_none() && view.tune.is_none() && crowd(&view.environment).is_some() {
         return when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}")));
     }
     match slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
@@ -188,7 +188,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         let repeat = || again(view, None, &format!("repeat it {when} to check the result"));
         return vec![at_lower_rate(view).unwrap_or_else(repeat)];
     }
-    let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
+    let mut steps = match crowd(&view.environment).filter(|_| view.tune.is_none()) {
         None => narrow(view, &open, imported),
         Some(_) => {
             let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
@@ -203,7 +203,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         steps.push(again(view, None, "run it again: the disturbance of this session may be over"));
     }
     if steps.is_empty() {
-        let then = match view.check {
+        let then = match view.tune {
             Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
             None => "take any of the undecided options, or compare fewer at once".into(),
         };
@@ -360,7 +360,7 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
     let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
     if !failed.is_empty() {
-        if let Some(step) = next_of_check::ready_at(view) {
+        if let Some(step) = next_of_tune::ready_at(view) {
             return vec![step];
         }
         return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];

@@ -144,11 +144,11 @@ fn of_tests(results: &Results, tests: &[Test]) -> String {
 
 /// The gain of a program over its present value.
 fn of_program(results: &Results, test: &Test) -> Option<String> {
-    let check = results.check.as_ref()?;
-    if let Some(changes) = &check.changes {
+    let tune = results.tune.as_ref()?;
+    if let Some(changes) = &tune.changes {
         return of_changes(results, changes, test);
     }
-    let gain: &GainView = check.gains.iter().find(|gain| gain.group == test.id)?;
+    let gain: &GainView = tune.gains.iter().find(|gain| gain.group == test.id)?;
     let (lower, upper) = (gain.lower?, gain.upper?);
     let now = present(results, test)?;
     let own = test.option(gain.cell.as_ref()?)?;

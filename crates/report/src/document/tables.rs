@@ -352,8 +352,8 @@ fn code(group: &GroupView, test: &Test) -> Vec<String> {
 
 /// The lines of a program to change, where its options were tried.
 fn changed(results: &Results, test: &Test) -> Vec<String> {
-    let (Some(check), Some(task)) = (&results.check, results.socket_changes()) else { return Vec::new() };
-    let all = check.changes.iter().flat_map(|changes| &changes.changes);
+    let (Some(tune), Some(task)) = (&results.tune, results.socket_changes()) else { return Vec::new() };
+    let all = tune.changes.iter().flat_map(|changes| &changes.changes);
     let best = all.filter(|change| change.is_best && test.option(&change.cell).is_some());
     best.flat_map(|change| code_line::lines(task, &change.value)).collect()
 }

@@ -186,7 +186,7 @@ fn head(view: &View, conditions: &Spec) -> String {
             (Some(ProgramRole::Relay), _) => format!("Relay over {}", medium(conditions, false)),
             _ => format!("Stream over {}", medium(conditions, false)),
         },
-        _ => view.check.as_ref().map_or_else(|| "Program".into(), |check| check.program.clone()),
+        _ => view.tune.as_ref().map_or_else(|| "Program".into(), |tune| tune.program.clone()),
     }
 }
 
@@ -207,7 +207,7 @@ fn short(view: &View, conditions: &Spec) -> String {
             (Some(ProgramRole::Relay), _) => format!("relays {path}"),
             _ => path,
         },
-        _ => view.check.as_ref().map_or_else(|| "program".into(), |check| check.program.clone()),
+        _ => view.tune.as_ref().map_or_else(|| "program".into(), |tune| tune.program.clone()),
     }
 }
 
@@ -279,7 +279,7 @@ pub fn heading(results: &Results) -> String {
     };
     let took = results.elapsed_ns.filter(|ns| *ns >= 1_000_000_000).map(seconds);
     let blocks = results.groups.first().map_or(0, |group| group.blocks.used);
-    let runs = (blocks > 0).then(|| match (&results.versus, &results.check) {
+    let runs = (blocks > 0).then(|| match (&results.versus, &results.tune) {
         (Some(_), _) => Some(format!("{}, random order", counted(blocks, "pair"))),
         (None, Some(_)) => Some(format!("{} each, random order", counted(blocks, "run"))),
         _ => None,
@@ -317,7 +317,7 @@ fn place(results: &Results) -> Option<String> {
     if specs().any(|spec| spec.emulated_link().is_some()) {
         return Some("emulated link".into());
     }
-    let is_program = results.plan.workload == Workload::Check.to_string();
+    let is_program = results.plan.workload == Workload::Tune.to_string();
     let over = !is_program && specs().any(is_loopback) && results.status != SessionStatus::Imported;
     over.then(|| "loopback".into())
 }

@@ -9,11 +9,11 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use super::{Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
 use crate::results::{self, OptionResult, OptionStatus, Test, harm};
 use crate::view::calls;
-use crate::view::check::has_value;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::{
     AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
 };
+use crate::view::tune::has_value;
 
 /// An option of which this share of the trials failed is no safe recommendation.
 const FAILED_OFTEN: f64 = 0.1;
@@ -212,14 +212,14 @@ pub fn is_loopback(spec: &Spec) -> bool {
 fn dropped(view: &View, test: &Test) -> Option<Finding> {
     let options = test.with(OptionStatus::Dropped).count();
     // The screen of changes names them.
-    let is_of_values = view.check.as_ref().is_some_and(|check| check.changes.is_none());
+    let is_of_values = view.tune.as_ref().is_some_and(|tune| tune.changes.is_none());
     let severity = if is_of_values { Severity::Warning } else { Severity::Note };
     (options > 0).then(|| Finding::new(Fact::NotMeasured { what: Unmeasured::Options, options }, severity))
 }
 
 /// How the recommendations of an earlier session did in a user's program.
 fn advice(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
-    let all = view.check.iter().flat_map(|check| &check.advice).filter(|advice| advice.group == group.id);
+    let all = view.tune.iter().flat_map(|tune| &tune.advice).filter(|advice| advice.group == group.id);
     let of = |advice: &AdviceView| {
         let is_own = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &advice.value));
         let option = test.options.iter().find(is_own)?;
@@ -274,13 +274,13 @@ fn session_wide(view: &View) -> Vec<Finding> {
         NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone(), had: 0.0, planned: 0.0 })),
         NoteKind::End | NoteKind::Other => None,
     }));
-    if let Some(check) = &view.check {
+    if let Some(tune) = &view.tune {
         let runs = |runs: usize, killed| (runs > 0).then(|| warning(Fact::ProcessesLeft { runs, killed }));
-        all.extend(runs(check.left_behind, false));
-        all.extend(runs(check.stopped_by_force, true));
+        all.extend(runs(tune.left_behind, false));
+        all.extend(runs(tune.stopped_by_force, true));
         let runs_ns = || candidates().filter_map(|cell| cell.median("ns_per_run"));
         // Next to a long run, the start of a short one hides nothing.
-        let all_short = check.includes_start && runs_ns().all(|ns| ns < RUN_SHORT_NS);
+        let all_short = tune.includes_start && runs_ns().all(|ns| ns < RUN_SHORT_NS);
         let short = runs_ns().reduce(f64::min).filter(|_| all_short);
         all.extend(short.map(|run_ns| warning(Fact::ShortRuns { run_ns })));
     }

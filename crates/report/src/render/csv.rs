@@ -105,7 +105,7 @@ const OF_RINGS: &[CsvColumn] = &[
     ("kernel_thread_cpus", |cell| of_rings(cell, |ring| ring.kernel_thread_cpus)),
 ];
 
-const OF_CHECKS: &[CsvColumn] = &[
+const OF_RUNS: &[CsvColumn] = &[
     ("unit", |cell| cell.estimate.unit.to_owned()),
     ("rate", |cell| text(cell.estimate.median)),
     ("rate_lower", |cell| text(cell.estimate.lower)),
@@ -138,7 +138,7 @@ fn after_factors(view: &Report) -> impl Iterator<Item = &'static CsvColumn> {
         Workload::Stream => OF_STREAMS,
         Workload::Call => OF_CALLS,
         Workload::Ring => OF_RINGS,
-        Workload::Check => OF_CHECKS,
+        Workload::Tune => OF_RUNS,
     };
     let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
     FIRST.iter().chain(columns).chain(LAST).chain(of_datagrams)

@@ -77,7 +77,7 @@ fn line(name: &str, trial: &Trial) -> Option<String> {
     };
     let cost = if unit == MIB { "ns/MiB" } else { "ns/op" };
     let done = match trial.workload {
-        Workload::Check => 1.0,
+        Workload::Tune => 1.0,
         _ => (rate * trial.wall_ns as f64 / 1e9 / unit).round().max(1.0),
     };
     let mut line = format!("{name} {done:.0} {} {cost}", number(1e9 * unit / rate));

@@ -39,7 +39,7 @@ pub fn render(report: &Report, style: &TerminalStyle) -> String {
         }
         (None, [test]) => {
             out.extend(layout.paragraph(&report.sentence));
-            let title = if report.check.is_none() { layout.paragraph(&test.title) } else { Vec::new() };
+            let title = if report.tune.is_none() { layout.paragraph(&test.title) } else { Vec::new() };
             let rows = one_test(report, test, &layout, OPTIONS_MAX);
             let is_empty = title.is_empty() && rows.is_empty();
             out.extend((!is_empty).then(String::new).into_iter().chain(title).chain(rows));

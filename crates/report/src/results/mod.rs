@@ -9,13 +9,13 @@ use bytegauge_stats::decision_rule::{ClaimKind, OptionState, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::view::check::has_value;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{
     AuditFinding, AuditView, CellOutcome, CellView, ChangeView, GroupView, HarmKind, OptionRatio, View,
 };
 use crate::view::recommendation::is_control_wide;
+use crate::view::tune::has_value;
 use crate::words::number::common_unit;
 use crate::words::phrase::rate_unit;
 use crate::words::{change_label, option_label, phrase};
@@ -310,7 +310,7 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
 /// The option with the present value of a program (`--now`), where no other one is significantly better: a change needs a reason.
 /// `None` where one is better, where none has an interval, and without a present value.
 fn present_value<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
-    let gain = view.check.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
+    let gain = view.tune.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
     let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &gain.default));
     let own = options.iter().find(is_present)?;
     let is_open = matches!(own.status, OptionStatus::AsGood | OptionStatus::Undecided);

@@ -83,7 +83,7 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
 /// The rate of each cell. A program's run that ended tells the metric: a cell that failed has the unit of the others.
 fn rates(settled: &[Settled], level: f64) -> Vec<Estimate> {
     let mut rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, level)).collect();
-    let is_program = |cell: &Settled| cell.workload() == Workload::Check;
+    let is_program = |cell: &Settled| cell.workload() == Workload::Tune;
     let known = settled.iter().zip(&rates).find(|(cell, rate)| is_program(cell) && rate.median.is_some());
     if let Some((metric, unit)) = known.map(|(_, rate)| (rate.metric, rate.unit)) {
         let failed = settled.iter().zip(&mut rates).filter(|(cell, rate)| is_program(cell) && rate.median.is_none());
@@ -201,7 +201,7 @@ impl CellCounts {
             (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => bytegauge_bottleneck::of_floor(),
             (Some(_), Some(call), _) => call::find(&gather_of_calls(&known, call)),
             (Some(_), None, Some(ring)) => ring::find(&gather_of_rings(&known, ring)),
-            (Some(_), None, None) if settled.workload() == Workload::Check => task::find(&settled.trials, known.cpus),
+            (Some(_), None, None) if settled.workload() == Workload::Tune => task::find(&settled.trials, known.cpus),
             (Some(_), None, None) => stream::find(&gather(&known)),
             (None, _, Some(ring)) if ring.submitted > 0 => ring::of_artefact(),
             (None, ..) => bytegauge_bottleneck::not_measured(),

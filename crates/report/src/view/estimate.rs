@@ -9,7 +9,7 @@ use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
 use bytegauge_stats::trial_metrics::{
-    CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_CHECKS, MORE_OF_RINGS, OF_CALL_RELAYS, OF_STREAM_RELAYS, PRINTED,
+    CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_RINGS, MORE_OF_RUNS, OF_CALL_RELAYS, OF_STREAM_RELAYS, PRINTED,
     THROUGHPUT, TrialMetric,
 };
 
@@ -53,7 +53,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Stream => MORE,
         Workload::Call => MORE_OF_CALLS,
         Workload::Ring => MORE_OF_RINGS,
-        _ => MORE_OF_CHECKS,
+        _ => MORE_OF_RUNS,
     };
     let method = settled.cell.factors.relay().and_then(RelayChoice::method);
     let of_relay = match settled.workload() {

@@ -11,7 +11,7 @@ use super::input::GroupBlocks;
 use super::numbers::difference::share;
 use super::numbers::{GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::recommendation::{Conditions, recommendation};
-use super::{audit, check, cost, link};
+use super::{audit, cost, link, tune};
 
 /// Puts together what is printed of one group.
 pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit_max: Option<u64>) -> GroupView {
@@ -89,7 +89,7 @@ fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> 
 
 /// The compared quantity.
 pub fn compared(judged: &GroupAnalysis, settled: &[Settled]) -> Cost {
-    if check::compares_cpu(judged, settled) { Cost::Cpu } else { judged.cost }
+    if tune::compares_cpu(judged, settled) { Cost::Cpu } else { judged.cost }
 }
 
 fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
@@ -119,7 +119,7 @@ fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
 
 /// The median length of the confirmed trials.
 fn trial_ns(cells: &[usize], conditions: &Conditions) -> Option<u64> {
-    let settled = cells.iter().map(|&at| &conditions.settled[at]).filter(|cell| cell.workload() != Workload::Check);
+    let settled = cells.iter().map(|&at| &conditions.settled[at]).filter(|cell| cell.workload() != Workload::Tune);
     let trials = settled.flat_map(|cell| cell.measured.iter().filter(|trial| trial.stage == Stage::Confirm));
     let lengths: Vec<f64> = trials.map(|trial| trial.wall_ns as f64).filter(|ns| *ns > 0.0).collect();
     median(&lengths).map(|ns| ns as u64)

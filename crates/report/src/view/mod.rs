@@ -9,7 +9,6 @@ pub(crate) mod bottleneck_inputs;
 mod call_datagrams;
 pub(crate) mod calls;
 mod cells;
-pub mod check;
 mod compare;
 pub mod confirmed;
 mod consistency;
@@ -33,6 +32,7 @@ mod options;
 pub mod over_time;
 pub(crate) mod recommendation;
 mod time;
+pub mod tune;
 mod versus;
 
 use bytegauge_model::{GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind};
@@ -88,10 +88,10 @@ impl View {
             compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, settings.fit_max)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
-        let check = task(session).map(|task| check::check(&task, &compared, &conditions));
-        if let Some(changes) = check.as_ref().and_then(|check| check.changes.as_ref()) {
+        let tune = task(session).map(|task| tune::tune(&task, &compared, &conditions));
+        if let Some(changes) = tune.as_ref().and_then(|tune| tune.changes.as_ref()) {
             for group in &mut groups {
-                group.recommendation.more_blocks = check::more_blocks(group, changes, &cells);
+                group.recommendation.more_blocks = tune::more_blocks(group, changes, &cells);
             }
         }
         View {
@@ -119,7 +119,7 @@ impl View {
                 varied,
                 factors: factor_views(&record.workload, &cells),
             },
-            check,
+            tune,
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,

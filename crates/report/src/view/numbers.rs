@@ -8,10 +8,10 @@
 
 mod call;
 mod cell;
-mod check;
 pub mod difference;
 mod group;
 pub mod schema;
+mod tune;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -33,14 +33,14 @@ pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
     OptionView, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
 };
-pub use check::{
-    AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached, least_growth,
-    promising,
-};
 pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 pub use group::{
     AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,
     LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, TwinView,
+};
+pub use tune::{
+    AdviceView, ChangeEffect, ChangeView, ChangesView, GainView, ServiceView, TuneView, Unreached, least_growth,
+    promising,
 };
 
 /// The whole report of one session.
@@ -77,7 +77,7 @@ pub struct View {
     pub audit: Option<AuditSummary>,
     /// The gain of a program of the user; absent where none was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub check: Option<CheckView>,
+    pub tune: Option<TuneView>,
     /// The comparison of two subjects: whether the second is worse; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus: Option<VersusView>,
@@ -97,7 +97,7 @@ pub struct View {
 pub struct PlanView {
     /// The plan's name.
     pub name: String,
-    /// The workload: `stream`, `call`, `ring` or `check`.
+    /// The workload: `stream`, `call`, `ring` or `tune`.
     pub workload: String,
     /// "Within x of the best", as a share.
     pub margin: f64,
@@ -242,7 +242,7 @@ pub struct LimitDoubt {
 impl View {
     /// The options of a program's sockets that were changed.
     pub fn changes(&self) -> Option<&ChangesView> {
-        self.check.as_ref()?.changes.as_ref()
+        self.tune.as_ref()?.changes.as_ref()
     }
 
     /// The cell of that id.

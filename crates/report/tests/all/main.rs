@@ -5,7 +5,6 @@ mod across;
 mod audit;
 mod both_ways;
 mod calls;
-mod checks;
 mod datagrams;
 mod formats;
 mod hostile;
@@ -18,6 +17,7 @@ mod schema;
 mod screen;
 mod several;
 mod support;
+mod tune;
 mod two;
 mod view;
 

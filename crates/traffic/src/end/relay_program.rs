@@ -29,10 +29,10 @@ use bytegauge_sys::{children, listening};
 use crate::address::Address;
 use crate::end::runner::EndResult;
 use crate::message::{Body, Command, Peer, Reply};
+use crate::program::process::{Program, ProgramEvent, attend, first_to_end};
+use crate::program::{SETTLE, SUPERVISING, ask, stop, sweep};
 use crate::relay::{self, lacks_running};
 use crate::setup::Setup;
-use crate::task::program::{Program, ProgramEvent, attend, first_to_end};
-use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 use crate::{EndError, keeper};
 
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between

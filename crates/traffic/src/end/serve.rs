@@ -14,7 +14,7 @@ use crate::end::thread_group::EndPlan;
 use crate::end::{client, relay, relay_program, server, stream};
 use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;
-use crate::{EndError, engine, pace, ring, task};
+use crate::{EndError, engine, pace, program, ring};
 
 /// Serves commands until `Quit` or until the channel is closed.
 pub fn serve(peer: &mut impl Peer, body: Body) {
@@ -121,7 +121,7 @@ fn open(
             None => Err(EndError::Impossible("a relay was opened without a method".into())),
         },
         (Workload::Ring, EndRole::Ring, _) => run_ring(peer, &setup),
-        (Workload::Check, EndRole::Command, _) => run_program(peer, &setup, body),
+        (Workload::Tune, EndRole::Command, _) => run_program(peer, &setup, body),
         (workload, role, _) => {
             Err(EndError::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
         }
@@ -148,7 +148,7 @@ fn run_program(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option
         return Ok(None);
     }
     // A command meanwhile, or a closed channel, means that the result is not wanted.
-    let report = task::run(setup, io::stdin().as_fd(), &mut |left_ns| {
+    let report = program::run(setup, io::stdin().as_fd(), &mut |left_ns| {
         // A closed channel stops the run by itself.
         peer.reply(Reply::Waiting(left_ns));
     })?;

@@ -35,7 +35,7 @@ pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
             Workload::Stream => stream::check_counts(setup, answers),
             Workload::Call => call::check_counts(setup, answers),
             Workload::Ring => check_ring(setup, answers),
-            Workload::Check => check_rate(answers),
+            Workload::Tune => check_rate(answers),
         })
         .err()
         .unwrap_or(Outcome::Measured)

@@ -100,7 +100,7 @@ fn transport(value: &Level) -> String {
 pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
     let value = conditions.get(name);
     match name {
-        "placement" if conditions.workload() == Workload::Check => placed(conditions).map(str::to_owned),
+        "placement" if conditions.workload() == Workload::Tune => placed(conditions).map(str::to_owned),
         "placement" => placement(conditions).map(str::to_owned),
         // Sentence by the table.
         "transport" | "mode" | "profile" => None,

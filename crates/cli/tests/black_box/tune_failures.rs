@@ -5,11 +5,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::bench::{BINARY, Bench, possible, python};
-use crate::check::{QUICK, check, reason};
-use crate::check_servers::{CLIENT, SERVER, serve};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
+use crate::tune_servers::{CLIENT, SERVER, serve};
+use crate::tune_values::{QUICK, check, reason};
 
 /// The first value of the list fails: the unit of the others is that of the metric.
 #[test]
@@ -121,7 +121,7 @@ fn a_single_measured_value_has_no_gain() {
     let bench = Bench::new();
     let flags = ["--values", "1,2", "--now", "2", "--format", "json"];
     let document = check(&bench, &flags, "test {value} = 2").exits(5).json();
-    assert!(document["check"]["gains"][0]["gain"].is_null(), "no value but the present one was measured");
+    assert!(document["tune"]["gains"][0]["gain"].is_null(), "no value but the present one was measured");
 }
 
 /// The next step after a failed value is a command without it.

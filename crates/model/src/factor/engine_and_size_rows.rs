@@ -1,6 +1,6 @@
 //! Rows of the table of factors: engines, servers, relays and sizes, which a program chooses.
 
-macro_rules! with_choice_rows {
+macro_rules! with_engine_and_size_rows {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
         /// The engine of both ends of a stream.
         engine: Engine = Factor {

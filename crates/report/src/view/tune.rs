@@ -12,8 +12,8 @@ use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{
-    AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, GroupView, InterimView,
-    ServiceView, Unreached, VersusCost, least_growth,
+    AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, GainView, GroupView, InterimView, ServiceView,
+    TuneView, Unreached, VersusCost, least_growth,
 };
 use super::recommendation::Conditions;
 use crate::phrase;
@@ -22,10 +22,10 @@ use crate::phrase;
 const VALUE: &str = "value";
 
 /// The results of a session that checked a program.
-pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> CheckView {
+pub fn tune(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> TuneView {
     let gains = judged.iter().filter_map(|judged| gain(task, judged, conditions));
     let advice = judged.iter().flat_map(|judged| advice(task, judged));
-    CheckView {
+    TuneView {
         program: task.name(),
         metric: task.metric.to_string(),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
@@ -40,7 +40,7 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
     }
 }
 
-/// Whether a cell has the value that a [`CheckView`] or [`GainView`] names.
+/// Whether a cell has the value that a [`TuneView`] or [`GainView`] names.
 pub fn has_value(cell: &CellView, value: &str) -> bool {
     shown(&cell.level(VALUE)) == value
 }

@@ -7,23 +7,23 @@ use super::further_steps::{again_instead, again_with};
 use super::next::{step, words};
 use super::{NextStep, Results};
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_answered};
-use crate::view::check::has_value;
-use crate::view::numbers::{CheckView, View};
+use crate::view::numbers::{TuneView, View};
+use crate::view::tune::has_value;
 use crate::words::number::time;
 
 /// The next steps; `usual` are those of every comparison.
-pub fn next(view: &Results, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
+pub fn next(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextStep> {
     let is_measured = view.tests.iter().any(|test| !has_reason(test, &[InvalidReason::NothingMeasured]));
     if !is_measured {
         let fixed = ready_at(view).or_else(|| connected_to(view));
         return fixed.map_or(usual, |step| vec![step]);
     }
-    let of_failed = of_failed(view, check);
+    let of_failed = of_failed(view, tune);
     let is_alone =
         view.tests.iter().all(|test| has_reason(test, &[InvalidReason::OneOption, InvalidReason::NothingMeasured]));
     let is_open = view.tests.iter().any(|test| !is_answered(view, test));
-    let default = check.default.is_none().then(|| {
-        let program = &check.program;
+    let default = tune.default.is_none().then(|| {
+        let program = &tune.program;
         words(&format!("add --now VALUE, the present value of {program}, to get the gain over it"))
     });
     // No command that tries the failed values once more.
@@ -40,14 +40,14 @@ fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
 
 /// The command with the port at which a server listened that was never ready.
 pub fn ready_at(view: &Results) -> Option<NextStep> {
-    let port = view.check.as_ref()?.listens_at?;
+    let port = view.tune.as_ref()?.listens_at?;
     let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
     Some(step(&command, "wait for the port at which the server listens"))
 }
 
 /// The command with the port at which its server listens; only a port behind an address of this machine is surely the wrong one.
 fn connected_to(view: &Results) -> Option<NextStep> {
-    let unreached = view.check.as_ref()?.unreached?;
+    let unreached = view.tune.as_ref()?.unreached?;
     let port = unreached.listens_at;
     let Some((wrong, is_address)) = unreached.named else {
         return Some(words(&format!("let the command connect to port {port}, then run it again")));
@@ -63,7 +63,7 @@ fn connected_to(view: &Results) -> Option<NextStep> {
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
-fn of_failed(view: &Results, check: &CheckView) -> Option<NextStep> {
+fn of_failed(view: &Results, tune: &TuneView) -> Option<NextStep> {
     let options = || view.tests.iter().flat_map(|test| &test.options);
     let has_failed = |option: &&OptionResult| matches!(option.status, OptionStatus::Failed | OptionStatus::Skipped);
     let failed: Vec<&OptionResult> = options().filter(has_failed).collect();
@@ -79,9 +79,9 @@ fn of_failed(view: &Results, check: &CheckView) -> Option<NextStep> {
         }
     }
     let cells = || failed.iter().filter_map(|option| view.cell(&option.id));
-    let is_default = check.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
+    let is_default = tune.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
     // A condition may be at fault, and the present value is what others are compared with. Changes of sockets are no values.
-    let is_of_values = view.tests.len() == 1 && check.changes.is_none();
+    let is_of_values = view.tests.len() == 1 && tune.changes.is_none();
     let command = match left.len() < 2 || !is_of_values || is_default {
         true => None,
         false => again_instead(view, &["--values"], &[format!("--values={}", left.join(","))]),

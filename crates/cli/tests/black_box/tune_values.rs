@@ -43,7 +43,7 @@ fn better_value_has_a_gain() {
     assert!(!ran.stdout.contains("--ends"), "a program is a process anyway: {ran}");
     let document = bench.run("report --format json").exits(0).json();
     check_schema(&document);
-    let gain = &document["check"]["gains"][0];
+    let gain = &document["tune"]["gains"][0];
     assert!(gain["lower"].as_f64() > Some(0.0) && gain["lower"].as_f64() <= gain["gain"].as_f64(), "{gain}");
     // The rate over all runs is that of the printed times, not of the runs; and its CPU time is that of a run.
     for cell in document["cells"].as_array().expect("cells").iter().filter(|cell| cell["kind"] == "candidate") {
@@ -51,7 +51,7 @@ fn better_value_has_a_gain() {
             [&cell["total_rate"], &cell["estimate"]["median"]].map(|rate| rate.as_f64().expect("a rate"));
         assert!((all / median - 1.0).abs() < 1e-6 && cell["cpu"]["ends_s_per_gib"].is_null(), "{cell}");
     }
-    assert_eq!((&document["check"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"tune".into()));
+    assert_eq!((&document["tune"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"tune".into()));
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 6);
@@ -106,7 +106,7 @@ fn kernel_counters_can_be_the_metric() {
         few.iter().chain(&flags).chain(&["--", &python, "-S", &sender, "{value}"]).copied().collect();
     let document = bench.run_args(&words).exits(0).json();
     check_schema(&document);
-    assert_eq!(document["check"]["metric"], "counter:Udp.OutDatagrams");
+    assert_eq!(document["tune"]["metric"], "counter:Udp.OutDatagrams");
     let cells = document["cells"].as_array().expect("cells");
     assert!(cells.iter().all(|cell| cell["estimate"]["metric"] == "events"), "{document}");
     // Others may send meanwhile, and what was sent cannot be missed.
@@ -180,7 +180,7 @@ fn failing_value_is_dropped_and_others_compared() {
     assert_eq!(reason(&document, "1"), "the command exited with 7");
     assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it printed “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
-    assert!(document["check"]["gains"][0]["gain"].is_null(), "the present value was not measured");
+    assert!(document["tune"]["gains"][0]["gain"].is_null(), "the present value was not measured");
     // Each is named; where one value alone is left, nothing was compared.
     bench.run("report 1").exits(0).prints(&["1 failed: ", "2 failed: "]);
     let script = "case {value} in 3) ;; *) exit 7;; esac";
@@ -358,7 +358,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
         let is_as_good = ["use", "as-good", "undecided"].iter().any(|status| option["status"] == **status);
         assert!(!is_as_good || tried.contains(&option["settings"]["read_size"].as_u64().expect("a size")), "{option}");
     }
-    let advice = &document["check"]["advice"][0];
+    let advice = &document["tune"]["advice"][0];
     assert_eq!(advice["session"], session, "{advice}");
     let held = |ran: &Ran| {
         let findings = ran.json()["findings"].clone();

@@ -17,7 +17,7 @@ const DD_BYTES: u64 = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suggested {
     /// The command.
-    #[serde(rename = "check")]
+    #[serde(rename = "tune")]
     pub command: String,
     /// The missing part without which it measures nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct Suggested {
 }
 
 impl Suggested {
-    /// The check of the program itself: of an end, with the size that it uses there.
+    /// The trial of sizes in the program itself: of an end, with the size that it uses there.
     pub(super) fn of(observed: &Observed, used: Option<(&EndView, u64)>) -> Suggested {
         let own = used.map(|(_, own)| own.clamp(1, SIZE_MAX));
         let is_dd = observed.command.first().is_some_and(|word| word.rsplit('/').next() == Some("dd"));

@@ -16,7 +16,7 @@ use bytegauge_plan::design::BUDGET_NS;
 use bytegauge_plan::{Plan, PlanSpec};
 use bytegauge_sys::descendants;
 use bytegauge_sys::owner::start_ticks;
-use bytegauge_traffic::task::service::{ServiceLock, ServiceSocket, ServiceSockets};
+use bytegauge_traffic::program::running_service::{ServiceLock, ServiceSocket, ServiceSockets};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, Failure};

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::net::TcpListener;
 
 use crate::bench::{Bench, Killed, Ran, possible, python};
-use crate::check::{QUICK, check_no_process_is_left, reason};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
+use crate::tune_values::{QUICK, check_no_process_is_left, reason};
 
 /// A server of a few lines, by what is everywhere that tests run.
 pub(crate) const SERVER: &str = "import socket, signal, sys
@@ -55,7 +55,7 @@ fn server_is_restarted_for_each_run() {
         cells.iter().all(|cell| cell["more"]["server_cpu_ns_per_run"]["median"].as_f64() > Some(0.0)),
         "{document}"
     );
-    assert_eq!(document["check"]["stopped_by_force"], 0);
+    assert_eq!(document["tune"]["stopped_by_force"], 0);
     serve(&bench, &python, port, "", "regex:listening", &["--placement", "same-cpu"]).exits(0);
     check_no_process_is_left(&bench);
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());

@@ -8,7 +8,7 @@ use super::difference::VersusCost;
 
 /// A program, its gain, and whether a recommendation held.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CheckView {
+pub struct TuneView {
     /// The program's name.
     pub program: String,
     /// The measured quantity, as in `--metric`.

@@ -7,9 +7,9 @@
 
 mod filtered_sockets;
 mod output;
-pub(crate) mod program;
-pub mod service;
-mod switched_sockets;
+pub(crate) mod process;
+pub mod running_service;
+mod service_options;
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -33,7 +33,7 @@ use crate::setup::Setup;
 use filtered_sockets::FilteredSockets;
 pub use filtered_sockets::default_level;
 use output::{AskedNumber, number};
-use program::{NamespaceCounts, Program, StartedIn, Waited, first_to_end};
+use process::{NamespaceCounts, Program, StartedIn, Waited, first_to_end};
 
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -97,7 +97,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
     let task = setup.program.as_ref().ok_or_else(|| EndError::Impossible("a trial without a program".into()))?;
     if let Some(changes) = task.changes.as_ref().filter(|changes| changes.service.is_some()) {
-        return service::run(setup, &task.metric, changes, stop_requested);
+        return running_service::run(setup, &task.metric, changes, stop_requested);
     }
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));

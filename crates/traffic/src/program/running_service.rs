@@ -28,8 +28,8 @@ use super::unread;
 use crate::EndError;
 use crate::setup::Setup;
 
-use super::switched_sockets::SwitchedSockets;
-pub use super::switched_sockets::{ServiceRecord, ServiceSocket, ServiceSockets};
+use super::service_options::SwitchedSockets;
+pub use super::service_options::{ServiceRecord, ServiceSocket, ServiceSockets};
 
 /// The first part of a trial, which is not measured: this number of round trips, within these times.
 const SETTLE_TRIPS: u32 = 10;

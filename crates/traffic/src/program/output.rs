@@ -12,7 +12,7 @@ use bytegauge_sys::network::HeldNetwork;
 use regex_lite::Regex;
 
 use crate::EndError;
-use crate::task::program::{Program, StartedIn, first_to_end};
+use crate::program::process::{Program, StartedIn, first_to_end};
 
 /// Bytes kept from the end of an output: summaries are there.
 const KEPT: usize = 64 << 10;
