@@ -9,9 +9,9 @@ use std::{fs, thread};
 use bytegauge_model::{Nanos, escape, kernel_faults};
 use bytegauge_report::words::fit::{cut, wrap};
 use bytegauge_sys::copy_probe::{self, CopyCosts};
-use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe};
+use bytegauge_sys::process_tree;
 use bytegauge_sys::resource_limit::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
@@ -174,7 +174,7 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
 
 fn facts(length: Nanos) -> Facts {
     let look = || {
-        let used = descendants::used_by_each().unwrap_or_default();
+        let used = process_tree::used_by_each().unwrap_or_default();
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
         thread::sleep(Duration::from_nanos(length.0));
@@ -186,7 +186,7 @@ fn facts(length: Nanos) -> Facts {
             steal: Some(seen.steal_ns() as f64 / elapsed_ns / cpus),
             steal_since_boot: Some(ticks(|cpu| cpu.steal) / ticks(CpuTicks::total).max(1.0)),
             busy: Some(seen.busy_ns() as f64 / elapsed_ns),
-            busiest: busiest(&used, &descendants::used_by_each().unwrap_or_default(), elapsed_ns),
+            busiest: busiest(&used, &process_tree::used_by_each().unwrap_or_default(), elapsed_ns),
             ..Facts::default()
         })
     };
@@ -206,7 +206,7 @@ fn busiest(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, elapsed_ns: 
     let used = others.filter_map(|(pid, ns)| Some((*pid, ns.saturating_sub(*before.get(pid)?) as f64 / elapsed_ns)));
     let mut used: Vec<(u32, f64)> = used.filter(|(_, cpus)| *cpus >= BUSIEST_MIN).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));
-    used.into_iter().take(BUSIEST).filter_map(|(pid, cpus)| Some((descendants::name(pid)?, pid, cpus))).collect()
+    used.into_iter().take(BUSIEST).filter_map(|(pid, cpus)| Some((process_tree::name(pid)?, pid, cpus))).collect()
 }
 
 fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {

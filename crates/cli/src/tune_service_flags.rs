@@ -14,8 +14,8 @@ use bytegauge_model::{Level, Metric, OptionChange, ProgramTask, RunningService, 
 use bytegauge_observe::{ObserveError, refused};
 use bytegauge_plan::design::BUDGET_NS;
 use bytegauge_plan::{Plan, PlanSpec};
-use bytegauge_sys::descendants;
 use bytegauge_sys::owner::start_ticks;
+use bytegauge_sys::process_tree;
 use bytegauge_traffic::program::running_service::{ServiceLock, ServiceSocket, ServiceSockets};
 use clap::ArgMatches;
 
@@ -171,7 +171,7 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
     Ok(RunningService {
         pid,
         start_ticks: start_ticks(pid).ok_or_else(gone)?,
-        name: descendants::name(pid).ok_or_else(gone)?,
+        name: process_tree::name(pid).ok_or_else(gone)?,
         port,
         peer,
         connections: 0,

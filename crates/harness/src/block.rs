@@ -15,7 +15,7 @@ use bytegauge_model::{
 use bytegauge_plan::trial_length::CallsNeeded;
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_sys::descendants;
+use bytegauge_sys::process_tree;
 use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::program::running_service::ServiceRecord;
 use bytegauge_traffic::setup::GRACE_NS;
@@ -334,7 +334,7 @@ impl Run<'_> {
         let changes = self.plan.task.as_ref().and_then(|task| task.changes.as_ref());
         let service = changes.and_then(|changes| changes.service.as_ref());
         let service_ns = service.map_or(Some(0), |service| {
-            descendants::used_by(&BTreeSet::from([service.pid])).ok().map(|used| used.cpu_ns)
+            process_tree::used_by(&BTreeSet::from([service.pid])).ok().map(|used| used.cpu_ns)
         })?;
         let here = self.options.links.iter().filter(|link| self.is_here(&***link));
         let at_agents_ns: u64 = here.filter_map(|link| link.used_ns()).sum();

@@ -4,9 +4,9 @@ use bytegauge_model::session::Surroundings;
 use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
-use bytegauge_sys::descendants;
 use bytegauge_sys::environment::{CgroupCpu, cpu_stalled_us};
 use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
+use bytegauge_sys::process_tree;
 use bytegauge_sys::snmp::{self, ProtocolTable};
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
@@ -141,7 +141,7 @@ fn udp_use(earlier: &ProtocolTable, later: &ProtocolTable) -> UdpUse {
 /// external relay ends with its trial, its end does not), and ended ones, also after a failure. None of it may count as load
 /// of other programs. `None` if `/proc` does not report it.
 fn own_cpu_ns() -> Option<u64> {
-    Some(process_usage().total_ns + ended_children_ns() + descendants::used().ok()?.cpu_ns)
+    Some(process_usage().total_ns + ended_children_ns() + process_tree::used().ok()?.cpu_ns)
 }
 
 fn sum(here_ns: Option<u64>, elsewhere_ns: Option<u64>) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytegauge_sys::trace::{self, Way};
-use bytegauge_sys::{descendants, listening};
+use bytegauge_sys::{listening, process_tree};
 
 use crate::call_counts::OneWay;
 use crate::descriptor::{self, InspectedFd, PeerProcess};
@@ -288,7 +288,7 @@ fn view(label: String, flows: &[FdCounts]) -> Option<EndView> {
         written.merge(&flow.written);
     }
     let peers = flows.iter().flat_map(|flow| &flow.end.peers).map(|(pid, name)| PeerProcess {
-        ended: descendants::is_stopped(*pid).is_none(),
+        ended: process_tree::is_stopped(*pid).is_none(),
         pid: *pid,
         name: name.clone(),
     });

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::{descendants, process};
+use bytegauge_sys::{process, process_tree};
 use bytegauge_traffic::wait_sampler::{WaitSampler, each_connection};
 
 /// How often the counts are read.
@@ -39,7 +39,7 @@ impl ProgramPace {
 
     /// Begins to count again, with the processes that exist now.
     pub(super) fn begin(&mut self) {
-        self.processes = descendants::tree(self.root).map(|all| all.into_iter().collect()).unwrap_or_default();
+        self.processes = process_tree::tree(self.root).map(|all| all.into_iter().collect()).unwrap_or_default();
         self.last = None;
         self.read(&mut CountDifferences::default());
     }
@@ -56,7 +56,7 @@ impl ProgramPace {
     pub(super) fn read(&mut self, progress: &mut CountDifferences) {
         let now = Totals::read(&self.processes, &mut self.waits);
         self.next = now.at + STEP.max(now.at.elapsed() * SHARE);
-        let now = Some(now).filter(|_| descendants::is_stopped(self.root).is_some());
+        let now = Some(now).filter(|_| process_tree::is_stopped(self.root).is_some());
         if let (Some(last), Some(now)) = (&self.last, &now) {
             progress.add(last, now);
         }
@@ -109,7 +109,7 @@ impl Done {
         Some(Done {
             calls: field("syscr:")? + field("syscw:")?,
             bytes: field("rchar:")? + field("wchar:")?,
-            user_ns: descendants::user_ns(pid)?,
+            user_ns: process_tree::user_ns(pid)?,
             cpu_ns: process::cpu_time_ns(pid).ok()?,
         })
     }

@@ -13,7 +13,7 @@ use std::{io, thread};
 use bytegauge_sys::interrupt::{self, ThreadHandle};
 use bytegauge_sys::owner::OwnerProcess;
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, TraceCost, TraceEvent, Tracer};
-use bytegauge_sys::{children, descendants};
+use bytegauge_sys::{children, process_tree};
 use bytegauge_traffic::keeper::KeptProgram;
 
 use crate::Signals;
@@ -92,7 +92,7 @@ fn trace(
     if !process.is_alive() {
         return Err(ObserveError::NoProcess(pid));
     }
-    for child in descendants::tree(pid).unwrap_or_default().into_iter().filter(|child| *child != pid) {
+    for child in process_tree::tree(pid).unwrap_or_default().into_iter().filter(|child| *child != pid) {
         // A child that ends meanwhile, or that may not be traced, is left out.
         let _ = tracer.seize(child);
     }
@@ -187,7 +187,7 @@ impl Started {
         let started =
             Started(KeptProgram::start(program, &words, [Stdio::null(), io::stderr().into(), Stdio::inherit()])?);
         let until = Instant::now() + PATIENCE;
-        while descendants::is_stopped(started.pid()) == Some(false) {
+        while process_tree::is_stopped(started.pid()) == Some(false) {
             if Instant::now() > until {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::cpu_time::Usage;
 use crate::process::die_with_parent;
-use crate::{affinity, descendants, errno, poll, process_descriptor, supervisor};
+use crate::{affinity, errno, poll, process_descriptor, process_tree, supervisor};
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ pub fn kill(pid: u32) {
 /// When `/proc` cannot be read.
 pub fn children() -> io::Result<Vec<u32>> {
     let own = std::process::id();
-    let all = descendants::processes()?;
+    let all = process_tree::processes()?;
     Ok(all.into_iter().filter(|(_, stat)| stat.parent == own && stat.lives()).map(|(pid, _)| pid).collect())
 }
 

@@ -153,7 +153,7 @@ pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
 /// The name of a process; empty if it does not exist.
 #[must_use]
 pub fn name(pid: u32) -> String {
-    crate::descendants::name(pid).unwrap_or_default()
+    crate::process_tree::name(pid).unwrap_or_default()
 }
 
 /// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::descendants::Stat;
+use crate::process_tree::Stat;
 
 /// A process, identified by its number and its start time. Written as `PID-START`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,10 +23,10 @@ use std::{fs, io, thread};
 
 use crate::children::{self, WaitResult};
 use crate::cpu_time::Usage;
-use crate::descendants::{self, TreeUse};
 use crate::environment::own_group;
 use crate::owner::{self, OwnerProcess, user};
 use crate::process::set_death_signal;
+use crate::process_tree::{self, TreeUse};
 use crate::{errno, new_file};
 
 /// The environment variable that names a program's supervisor.
@@ -147,7 +147,7 @@ pub fn end_abandoned_programs() -> u64 {
 fn abandoned_programs() -> Vec<u32> {
     let namespace = pid_namespace("self");
     let user = user();
-    let is_abandoned = |pid: u32, stat: &descendants::Stat| {
+    let is_abandoned = |pid: u32, stat: &process_tree::Stat| {
         let folder = format!("/proc/{pid}");
         stat.lives()
             && fs::metadata(&folder).is_ok_and(|found| found.uid() == user)
@@ -155,7 +155,7 @@ fn abandoned_programs() -> Vec<u32> {
             // The supervisor's number is valid within its namespace only.
             && namespace.is_some() && pid_namespace(&pid.to_string()) == namespace
     };
-    let all = descendants::processes().unwrap_or_default();
+    let all = process_tree::processes().unwrap_or_default();
     all.iter().filter(|(pid, stat)| is_abandoned(**pid, stat)).map(|(pid, _)| *pid).collect()
 }
 
@@ -317,10 +317,10 @@ mod tests {
         let child = command.spawn().unwrap();
         let ended = format!("/proc/{}/stat", child.id());
         crate::tests::eventually("the first shell's end", || fs::read_to_string(&ended).unwrap().contains(") Z "));
-        crate::tests::eventually("three orphans", || descendants::used().unwrap().processes == 3);
+        crate::tests::eventually("three orphans", || process_tree::used().unwrap().processes == 3);
         let swept = supervisor.sweep(Duration::ZERO).unwrap();
         assert!(swept.processes >= 3, "{swept:?} of {child:?}");
-        assert_eq!(descendants::used().unwrap().processes, 0);
+        assert_eq!(process_tree::used().unwrap().processes, 0);
         drop(supervisor);
         // SAFETY: `signal` is a valid place for one int and lives through the call.
         unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) };

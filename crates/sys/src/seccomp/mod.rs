@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::{descendants, errno, poll, process_descriptor, shared_port};
+use crate::{errno, poll, process_descriptor, process_tree, shared_port};
 
 /// The calls to report, and the options to keep from the kernel.
 #[derive(Clone, Debug, Default)]
@@ -332,7 +332,7 @@ impl FilterListener {
         let found = match process_descriptor::open(call.thread, OF_THREAD) {
             // A kernel without the flag: threads of a process share their descriptors, unless one of them asked for its own.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let process = descendants::process_of(call.thread).ok_or(io::ErrorKind::NotFound)?;
+                let process = process_tree::process_of(call.thread).ok_or(io::ErrorKind::NotFound)?;
                 process_descriptor::open(process, 0)
             }
             other => other,

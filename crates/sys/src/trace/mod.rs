@@ -21,8 +21,8 @@ use calls::Shape;
 pub use calls::Way;
 
 use crate::clock;
-use crate::descendants::process_of;
 use crate::io::IOV_MAX;
+use crate::process_tree::process_of;
 
 /// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
 const PIECES_MAX: usize = 64;

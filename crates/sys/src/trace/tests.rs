@@ -153,7 +153,7 @@ fn a_call_that_begins_at_the_end_continues() {
         tracer.next(&mut |one| has_read |= is_read(one)).unwrap();
     }
     // The next call is the one that waits.
-    crate::tests::eventually("a stop", || crate::descendants::is_stopped(child.id()) == Some(true));
+    crate::tests::eventually("a stop", || crate::process_tree::is_stopped(child.id()) == Some(true));
     tracer.let_go();
     tracer.insist();
     while !tracer.has_no_threads() {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Outcome};
 use bytegauge_sys::children::lead_session;
-use bytegauge_sys::descendants;
 use bytegauge_sys::process::{die_with_parent, spawn_error_hint};
+use bytegauge_sys::process_tree;
 use thiserror::Error;
 
 use crate::address::{Address, Host};
@@ -338,7 +338,7 @@ fn hang_up(input: &mut Option<UnixStream>) {
 /// sets the sockets of a running program back.
 fn leaves(child: &mut Child, is_of_commands: bool) -> bool {
     let began = Instant::now();
-    let has_programs = |pid| descendants::tree(pid).is_ok_and(|tree| tree.len() > 1);
+    let has_programs = |pid| process_tree::tree(pid).is_ok_and(|tree| tree.len() > 1);
     while let Ok(None) = child.try_wait() {
         let waited = began.elapsed();
         if waited > LEAVE && (waited > LEAVE_WITH_PROGRAMS || !is_of_commands && !has_programs(child.id())) {

@@ -3,6 +3,8 @@
 mod channel;
 mod client;
 mod datagram;
+pub mod end_plan;
+mod gate;
 mod pool;
 mod relay;
 mod relay_program;

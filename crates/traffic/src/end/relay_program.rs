@@ -21,8 +21,8 @@ use bytegauge_model::{
     EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay,
 };
 use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
-use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::network::NetworkTables;
+use bytegauge_sys::process_tree::{self, TreeUse};
 use bytegauge_sys::supervisor::{ControlGroup, Supervisor};
 use bytegauge_sys::{children, listening};
 
@@ -219,7 +219,7 @@ pub(super) struct Reading {
 
 /// Reads both.
 pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, EndError> {
-    let tree = descendants::used().map_err(EndError::io("looking for the processes of a relay"))?;
+    let tree = process_tree::used().map_err(EndError::io("looking for the processes of a relay"))?;
     Ok(Reading { tree, group: group.and_then(|group| group.used().ok()) })
 }
 

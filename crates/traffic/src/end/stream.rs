@@ -20,9 +20,10 @@ use bytegauge_sys::socket_memory::queued_out;
 
 use crate::address::Address;
 use crate::datagram::cut_size;
+use crate::end::end_plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
 use crate::end::stream::thread::StreamThread;
-use crate::end::thread_group::{EndPlan, EndThread, Flags, LARGE_STACK, SMALL_STACK, ThreadResults};
+use crate::end::thread_group::{EndThread, Flags, ThreadResults};
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
 use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile, urgent};

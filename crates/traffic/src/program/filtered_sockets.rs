@@ -16,9 +16,9 @@ use std::{fs, io, thread};
 use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
 use bytegauge_model::{EndRole, Level, OptionChange, SocketsSeen, Transport};
-use bytegauge_sys::descendants;
 use bytegauge_sys::option::KernelOption;
 use bytegauge_sys::process_descriptor::socket_kind;
+use bytegauge_sys::process_tree;
 use bytegauge_sys::seccomp::{FilterListener, ListenerEvent, PendingListener, ReportedCall, SocketCall, SocketFilter};
 
 use crate::transport::options;
@@ -113,7 +113,7 @@ pub fn default_level(row: &OptionRow) -> Option<Level> {
 fn sample_waits(pid: u32, seen: &Mutex<SocketsSeen>, ended: &AtomicBool) {
     let mut sampler = WaitSampler::default();
     while !ended.load(Ordering::Relaxed) {
-        for pid in descendants::tree(pid).unwrap_or_default() {
+        for pid in process_tree::tree(pid).unwrap_or_default() {
             each_connection(pid, CONNECTIONS, &mut |link, socket, info| sampler.add(link, socket, info));
         }
         lock(seen).waits = sampler.waits().clone();

@@ -25,7 +25,7 @@ use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::cpu_time::Usage;
 use bytegauge_sys::network::{HeldNetwork, NetworkTables};
 use bytegauge_sys::supervisor::{Supervisor, Swept};
-use bytegauge_sys::{children, descendants, listening};
+use bytegauge_sys::{children, listening, process_tree};
 
 use crate::EndError;
 use crate::end::ProgramNetworks;
@@ -201,7 +201,7 @@ impl ProgramRun<'_> {
         };
         let mut server = self.start(task, waiting)?;
         // Its start is no part of the run, whose time begins now.
-        let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
+        let at_start_ns = process_tree::used().map_or(0, |used| used.cpu_ns);
         let traffic = NamespaceCounts::before(self.tables()).filter(|_| matches!(task.ready, ReadyWhen::Tcp(_)));
         let mut report =
             self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {

@@ -20,7 +20,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process_descriptor::unix_peer;
-use bytegauge_sys::{children, descendants, listening};
+use bytegauge_sys::{children, listening, process_tree};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::output::AskedNumber;
@@ -215,7 +215,7 @@ struct Moment {
 impl Moment {
     fn read(service: &RunningService, sockets: &mut ServiceSockets) -> Result<Moment, EndError> {
         let unread = EndError::io("reading the CPU time of a running program");
-        let cpu_ns = descendants::used_by(&BTreeSet::from([service.pid])).map_err(unread)?.cpu_ns;
+        let cpu_ns = process_tree::used_by(&BTreeSet::from([service.pid])).map_err(unread)?.cpu_ns;
         let mut moment = Moment { at_ns: monotonic_ns(), cpu_ns, connections: BTreeMap::new(), trips_us: Vec::new() };
         let mut look = |socket: &ServiceSocket<'_>| {
             let info = &socket.info;

@@ -17,7 +17,7 @@ use bytegauge_sys::option::{self, RECEIVE_BUFFER_FORCE, SEND_BUFFER, SEND_BUFFER
 use bytegauge_sys::owner::start_ticks;
 use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer_locks, socket_kind};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
-use bytegauge_sys::{children, descendants, listening};
+use bytegauge_sys::{children, listening, process_tree};
 
 use crate::transport::options;
 use crate::wait_sampler::socket_links;
@@ -77,7 +77,7 @@ impl ServiceSockets {
     /// # Errors
     /// `PermissionDenied` if the descriptors of a process may not be duplicated.
     pub fn each(&mut self, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> io::Result<()> {
-        self.add(descendants::tree(self.service.pid)?)?;
+        self.add(process_tree::tree(self.service.pid)?)?;
         let mut known = BTreeSet::new();
         for (pid, process) in &self.processes {
             for (link, number) in socket_links(*pid, usize::MAX) {

@@ -13,10 +13,10 @@ use std::time::Duration;
 use bytegauge_model::relay_program::RelayConfig;
 use bytegauge_model::{RelayPlaces, RelayProgram, RunningRelay};
 use bytegauge_sys::children::in_own_session;
-use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::input::RELAY_CONFIG;
 use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::ended_within;
+use bytegauge_sys::process_tree::{self, TreeUse};
 use bytegauge_sys::{listening, program_file};
 
 use crate::EndError;
@@ -105,7 +105,7 @@ pub fn lacks_running(relay: &RunningRelay) -> Option<String> {
             relay.listen
         ));
     }
-    let gone = relay.pid.filter(|pid| descendants::tree(*pid).is_ok_and(|tree| tree.is_empty()));
+    let gone = relay.pid.filter(|pid| process_tree::tree(*pid).is_ok_and(|tree| tree.is_empty()));
     gone.map(|pid| format!("no process {pid} runs: correct the @{pid} of --relay {relay}, or leave it out"))
 }
 
@@ -130,8 +130,8 @@ fn processes_charged(relay: &RunningRelay) -> io::Result<Charged> {
         Some(pid) => BTreeSet::from([pid]),
         None => listening::of(&listening::sockets_at(relay.listen)).into_values().flatten().collect(),
     };
-    let above = descendants::ancestry()?;
-    let roots = descendants::heads(&found.difference(&above).copied().collect())?;
+    let above = process_tree::ancestry()?;
+    let roots = process_tree::heads(&found.difference(&above).copied().collect())?;
     let named: Vec<String> = roots.iter().map(|pid| format!("{} (pid {pid})", listening::name(*pid))).collect();
     let text = match (named.is_empty(), found.is_empty()) {
         (false, _) => format!("the process tree of {}, which ran already", named.join(", ")),
@@ -149,7 +149,7 @@ fn processes_charged(relay: &RunningRelay) -> io::Result<Charged> {
 /// The charged processes, each with its descendants.
 pub fn processes_of(relay: &RunningRelay) -> Vec<u32> {
     let roots = processes_charged(relay).map(|charged| charged.roots).unwrap_or_default();
-    let trees = roots.into_iter().filter_map(|pid| descendants::tree(pid).ok());
+    let trees = roots.into_iter().filter_map(|pid| process_tree::tree(pid).ok());
     trees.flatten().collect::<BTreeSet<u32>>().into_iter().collect()
 }
 
@@ -163,7 +163,7 @@ pub fn used_by_running(relays: &[RunningRelay]) -> io::Result<TreeUse> {
     for relay in relays {
         roots.extend(processes_charged(relay)?.roots);
     }
-    if roots.is_empty() { Ok(TreeUse::default()) } else { descendants::used_by(&roots) }
+    if roots.is_empty() { Ok(TreeUse::default()) } else { process_tree::used_by(&roots) }
 }
 
 impl Charged {
@@ -175,7 +175,7 @@ impl Charged {
         if self.roots.is_empty() {
             return Ok(TreeUse::default());
         }
-        match descendants::used_by(&self.roots).map_err(EndError::io(READING))? {
+        match process_tree::used_by(&self.roots).map_err(EndError::io(READING))? {
             used if used.processes == 0 => Err(self.replaced(&BTreeSet::new())),
             used => Ok(used),
         }

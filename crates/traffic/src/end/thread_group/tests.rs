@@ -1,6 +1,8 @@
 //! Tests of the threads of an end.
 
-use bytegauge_sys::clock;
+use std::sync::Mutex;
+
+use bytegauge_sys::clock::{self, monotonic_ns};
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Resources used by a process tree: all descendants of the calling process, adopted children included, or other
-//! processes with their descendants.
+//! Processes, their trees and the resources that a tree has used: from `/proc/PID/stat`. A tree is that of the calling process,
+//! adopted children included, or that of other processes.
 //!
 //! For a live process the CPU clock is exact; the time of children that it has waited for comes in ticks
 //! (proc_pid_stat(5)). One reading walks through `/proc` once; the difference of two readings is the use between them.
