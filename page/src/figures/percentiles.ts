@@ -1,16 +1,16 @@
 // The time of calls: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, type GroupView, isMeasured, titleOf, type View } from "../data";
+import { type CellView, candidates, type GroupView, type Interval, isMeasured, titleOf, type View } from "../data";
 import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import { type Figure, type Note, select } from "../frame";
-import { CURVE_LEAST, dashOf, draw, heading, legend, logarithmic, logAxis, paper } from "../look";
-import { SERIES_MAX, symbolOf, tip, toneOf } from "../look";
+import { CURVE_LEAST, draw, heading, legend, logarithmic, logAxis, paper, SERIES_MAX, tip } from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
 import { ranked } from "./compared";
+import { seriesMarks } from "./series-marks";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** Room at the ends of the axes; margins left and right; the largest distance between options at a percentile; pixels. */
@@ -33,14 +33,11 @@ export function underLoad({ label, id, call, estimate }: CellView): string {
   return `${label || id}${load}`;
 }
 
-interface Point {
+interface Point extends Interval {
   each: CellView;
   /** The number of the option. */
   at: number;
   p: number;
-  mid: number;
-  lower: number | null;
-  upper: number | null;
 }
 
 /** The times of the options, as far as they do not depend on a width. */
@@ -143,8 +140,9 @@ function controls(parts: string[], redraw: () => void): HTMLElement | null {
 }
 
 const tail = (p: number) => Math.log2(1 / (1 - p));
+const place = (ns: number | null) => Math.log2(ns ?? Number.NaN);
 /** The place of a point. */
-const AT = { x: (point: Point) => tail(point.p), y: (point: Point) => Math.log2(point.mid) };
+const AT = { x: (point: Point) => tail(point.p), y: (point: Point) => place(point.mid) };
 const nameOf = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
 
 function drawn(times: Times, width: number): Node[] {
@@ -187,37 +185,15 @@ function drawn(times: Times, width: number): Node[] {
 
 /** Ribbon, line, intervals and marks of an option. */
 function marks({ cells, series, points }: Times, at: number, step: number): Plot.Markish[] {
-  const look = series[at] ?? at;
-  const stroke = toneOf(look);
   const own = points.filter((point) => point.at === at);
-  const bounded = own.filter((point) => point.lower != null);
   const dx = (at - (cells.length - 1) / 2) * step;
-  const ends = {
-    x: AT.x,
-    y1: (point: Point) => Math.log2(point.lower ?? point.mid),
-    y2: (point: Point) => Math.log2(point.upper ?? point.mid),
-  };
-  const isCurve = own.length >= CURVE_LEAST;
+  const option = seriesMarks({ points: own, look: series[at] ?? at, x: AT.x, place, dx });
+  const curve = own.length >= CURVE_LEAST ? own : [];
   return [
     // Ribbons of several options hide each other.
-    Plot.areaY(isCurve && cells.length === 1 ? bounded : [], { ...ends, fill: stroke, fillOpacity: 0.12 }),
-    Plot.line(isCurve ? own : [], {
-      ...AT,
-      dx,
-      stroke,
-      strokeWidth: 1.5,
-      strokeOpacity: cells.length > 1 ? 0.55 : 1,
-      strokeDasharray: dashOf(look),
-    } as Plot.LineOptions),
-    Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
-    Plot.dot(own, {
-      ...AT,
-      dx,
-      symbol: symbolOf(look),
-      r: 4.5,
-      fill: stroke,
-      stroke: paper(),
-      strokeWidth: 1,
-    } as Plot.DotOptions),
+    option.ribbon(cells.length === 1 ? curve.filter((point) => point.lower != null) : [], 0.12),
+    option.line(curve, { strokeWidth: 1.5, strokeOpacity: cells.length > 1 ? 0.55 : 1 }),
+    option.intervals(2.5),
+    option.dots({ stroke: paper(), strokeWidth: 1 }),
   ];
 }
