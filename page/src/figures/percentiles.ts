@@ -2,10 +2,10 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, type GroupView, type Interval, isMeasured, titleOf, type View } from "../data";
-import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
-import { type Figure, type Note, select } from "../frame";
+import { type Figure, type Note, setting } from "../frame";
 import { CURVE_LEAST, draw, heading, legend, logarithmic, logAxis, paper, SERIES_MAX, tip } from "../look";
+import { interval } from "../measure";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
@@ -69,13 +69,17 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   const points = cells.flatMap(pointsOf);
   const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
   const times: Times = { view, group, cells, series: seriesOf(view, cells), points, all };
+  const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
   const untimed = measured.filter((each) => !timed.includes(each));
   return {
     id: "percentiles",
     title: "Latency percentiles",
     caption: captionOf(times),
     notes: notesOf(times, untimed, timed.slice(LINES_MAX)),
-    controls: controls(parts, redraw),
+    controls: setting("part of a call", options, part, (value) => {
+      part = value;
+      redraw();
+    }),
     table: () => ({
       columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"],
       rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
@@ -87,10 +91,8 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
 const pointsOf = (each: CellView, at: number): Point[] =>
   Object.entries(each.more)
     .flatMap(([key, { median, lower, upper }]): Point[] => {
-      const p = percentileOf(key, part);
-      return p == null || median == null
-        ? []
-        : [{ each, at, p, mid: median, lower: lower ?? null, upper: upper ?? null }];
+      const [p, value] = [percentileOf(key, part), interval(median, lower, upper)];
+      return p == null || value == null ? [] : [{ each, at, p, ...value }];
     })
     .sort((a, b) => a.p - b.p);
 
@@ -124,19 +126,6 @@ function names(all: CellView[]): string {
   const rest = all.length - NAMED_MAX;
   const first = rest > 1 ? all.slice(0, NAMED_MAX) : all;
   return [...first.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
-}
-
-function controls(parts: string[], redraw: () => void): HTMLElement | null {
-  if (parts.length < 2) return null;
-  const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
-  return h(
-    "div",
-    { class: "controls" },
-    select("part of a call", options, part, (value) => {
-      part = value;
-      redraw();
-    }),
-  );
 }
 
 const tail = (p: number) => Math.log2(1 / (1 - p));
