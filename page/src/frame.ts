@@ -176,6 +176,11 @@ export function select(
   return h("label", { class: "select" }, h("span", {}, label), list);
 }
 
+/** The controls of a figure with one setting; null without a choice. */
+export function setting(...[label, choices, chosen, changed]: Parameters<typeof select>): HTMLElement | null {
+  return choices.length < 2 ? null : h("div", { class: "controls" }, select(label, choices, chosen, changed));
+}
+
 /** The line that replaces an empty drawing. */
 export function nothing(text: string): HTMLElement {
   return h("p", { class: "nothing" }, text);

@@ -283,7 +283,7 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
 
 /** Narrower pages fold long content; pixels, as in the style sheet. */
 export const PHONE = 560;
-/** Narrower figures have names above their rows; pixels. */
+/** Narrower figures have names above their rows, and panels below each other; pixels. */
 export const NARROW = 640;
 
 /** The width of a letter at most, and the height of a line; pixels. */

@@ -12,8 +12,12 @@ export interface Measure {
   of(cell: CellView): Interval | null;
 }
 
-const interval = (mid: number | null | undefined, lower?: number | null, upper?: number | null): Interval | null =>
-  mid == null ? null : { mid, lower: lower ?? null, upper: upper ?? null };
+/** A value with its interval, as far as both are known. */
+export const interval = (
+  mid: number | null | undefined,
+  lower?: number | null,
+  upper?: number | null,
+): Interval | null => (mid == null ? null : { mid, lower: lower ?? null, upper: upper ?? null });
 
 /** The names of rates, by their metric. */
 export const RATES: Record<string, string> = {

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import type { Figure, Note } from "../frame";
 import { follows, named, varying } from "../levels";
-import { draw, faint, ink, legend, paper, rows as laidOut, symbolOf, toneOf } from "../look";
+import { draw, faint, ink, legend, NARROW, paper, rows as laidOut, symbolOf, toneOf } from "../look";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
 import { lost, searched } from "./knee-probes";
@@ -105,7 +105,7 @@ function drawn(rows: Row[], width: number, bars: boolean): Node[] {
     .filter((row) => row.knee.probes.some((probe) => probe.percentile_ns != null))
     .slice(0, PANELS_MAX);
   if (probed.length === 0) return [overview, key(width, bars)];
-  const columns = Math.min(probed.length, width < 640 ? 1 : 2);
+  const columns = Math.min(probed.length, width < NARROW ? 1 : 2);
   const each = columns > 1 ? width / columns - 8 : width;
   const top = Math.max(...probed.flatMap((row) => row.knee.probes.map((probe) => probe.offered_per_second)));
   const times = probed.flatMap((row) => [

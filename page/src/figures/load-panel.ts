@@ -4,12 +4,11 @@ import * as Plot from "@observablehq/plot";
 import type { Interval } from "../data";
 import { capital, count, percent, quantity } from "../format";
 import { levels } from "../levels";
-import { CURVE_LEAST, dashOf, draw, faint, heading, ink, logarithmic, symbolOf, tip, toneOf, valueAxis } from "../look";
+import { CURVE_LEAST, draw, faint, heading, ink, logarithmic, tip, valueAxis } from "../look";
 import type { Load, Panel, Point } from "./load";
+import { seriesMarks } from "./series-marks";
 
-interface Known extends Point {
-  value: Interval;
-}
+type Known = Point & Interval;
 
 /** A panel's scales. */
 interface Scales {
@@ -24,9 +23,9 @@ export function loadPanel(load: Load, panel: Panel, width: number): SVGSVGElemen
   const { points, near, series } = load;
   const known = points.flatMap((point): Known[] => {
     const value = of(point);
-    return value ? [{ ...point, value }] : [];
+    return value ? [{ ...point, ...value }] : [];
   });
-  const ends = known.flatMap(({ value: { mid, lower, upper } }) => [lower ?? mid, mid, upper ?? mid]);
+  const ends = known.flatMap(({ mid, lower, upper }) => [lower ?? mid, mid, upper ?? mid]);
   const [least, most] = [Math.min(...ends), Math.max(...ends)];
   const { axis, name, place } = valueAxis(unit, least, unit === "share" ? Math.max(1, most) : most);
   const loads = levels(near, "call_rate").filter((rate) => typeof rate === "number");
@@ -53,9 +52,9 @@ export function loadPanel(load: Load, panel: Panel, width: number): SVGSVGElemen
       ...series.flatMap((_, at) => marks(load, panel, scales, known, at)),
       tip(
         known,
-        { x: scales.x, y: (point: Known) => place(point.value.mid) },
-        ({ cell, offered, reached, value }) =>
-          `${cell.label}\n${quantity(offered, "calls/s")} offered, ${quantity(reached, "calls/s")} answered\n${title}: ${quantity(value.mid, unit)}`,
+        { x: scales.x, y: (point: Known) => place(point.mid) },
+        ({ cell, offered, reached, mid }) =>
+          `${cell.label}\n${quantity(offered, "calls/s")} offered, ${quantity(reached, "calls/s")} answered\n${title}: ${quantity(mid, unit)}`,
       ),
     ],
   });
@@ -63,40 +62,21 @@ export function loadPanel(load: Load, panel: Panel, width: number): SVGSVGElemen
 
 /** Line, intervals and marks of a series. */
 function marks(load: Load, panel: Panel, { x, place, step }: Scales, known: Known[], at: number): Plot.Markish[] {
-  const own = known.filter((point) => point.series === at);
-  const look = load.places[at] ?? at;
-  const stroke = toneOf(look);
+  const points = known.filter((point) => point.series === at);
   const dx = (at - (load.series.length - 1) / 2) * step;
-  const y = (point: Known) => place(point.value.mid);
+  const series = seriesMarks({ points, look: load.places[at] ?? at, x, place, dx });
   const rings = panel.ringed ? (["decided", "leads"] as const) : [];
   return [
-    Plot.line(own.length < CURVE_LEAST ? [] : own, {
-      x,
-      y,
-      dx,
-      stroke,
-      strokeWidth: 2,
-      strokeDasharray: dashOf(look),
-    } as Plot.LineOptions),
-    Plot.ruleX(
-      own.filter((point) => point.value.lower != null),
-      {
-        x,
-        y1: (point: Known) => place(point.value.lower),
-        y2: (point: Known) => place(point.value.upper),
-        dx,
-        stroke,
-        strokeWidth: 1.5,
-      },
-    ),
-    Plot.dot(own, { x, y, dx, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+    series.line(points.length < CURVE_LEAST ? [] : points, { strokeWidth: 2 }),
+    series.intervals(1.5),
+    series.dots(),
     ...rings.map((how) =>
-      Plot.dot(
-        own.filter(({ chosen }) => chosen === how),
-        { x, y, dx, ...ring(how) },
+      series.over(
+        points.filter(({ chosen }) => chosen === how),
+        ring(how),
       ),
     ),
-    panel.crossed ? Plot.dot(own.filter(load.isLate), { x, y, dx, ...cross() }) : null,
+    panel.crossed ? series.over(points.filter(load.isLate), cross()) : null,
   ];
 }
 

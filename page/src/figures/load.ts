@@ -5,10 +5,10 @@ import { axisName, type CellView, factorOf, groupOf, type Interval, isMeasured, 
 import { type FactorView, recommendedOf, testOf, type View } from "../data";
 import { h } from "../dom";
 import { percent } from "../format";
-import { type Figure, select } from "../frame";
+import { type Figure, setting } from "../frame";
 import { along, follows, held, levels, named, varying } from "../levels";
 import { CURVE_LEAST, type Entry, legend, NARROW, SERIES_MAX } from "../look";
-import { costOf, type Measure, nameOf } from "../measure";
+import { costOf, interval, type Measure, nameOf } from "../measure";
 import { seriesOfLevels } from "../series";
 import type { Looking } from "../state";
 import { cross, loadPanel, ring } from "./load-panel";
@@ -62,6 +62,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   const load = loadOf(view, cell, calls);
   const { colour, factor, points, keys, isLate } = load;
   if (!keys.includes(percentile)) percentile = keys.find((key) => key.includes("p99")) ?? keys[0] ?? percentile;
+  const options = keys.map((value) => ({ value, text: short(value) }));
   const panels = panelsOf(load);
   const without = points.filter((point) => keys.length > 0 && panels.some((panel) => panel.of(point) == null)).length;
   const bars = points.some((point) => panels.some((panel) => panel.of(point)?.lower != null));
@@ -78,7 +79,10 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         "More than 100 % are answered if calls that were due before the window are answered in it.",
       without > 0 && `Of ${points.length} marks ${without} are missing, since too few calls were made.`,
     ],
-    controls: controls(keys, redraw),
+    controls: setting("percentile", options, percentile, (key) => {
+      percentile = key;
+      redraw();
+    }),
     table: () => table(load),
     draw(width) {
       const columns = width >= WIDE ? panels.length : width >= NARROW ? 2 : 1;
@@ -140,7 +144,7 @@ function panelsOf({ cost, keys }: Load): Panel[] {
       crossed: true,
       of: ({ cell: { more } }: Point) => {
         const time = more[percentile];
-        return time?.median == null ? null : { mid: time.median, lower: time.lower ?? null, upper: time.upper ?? null };
+        return interval(time?.median, time?.lower, time?.upper);
       },
     },
     {
@@ -154,19 +158,6 @@ function panelsOf({ cost, keys }: Load): Panel[] {
     },
   ];
   return all.filter((panel): panel is Panel => Boolean(panel));
-}
-
-function controls(keys: string[], redraw: () => void): HTMLElement | null {
-  if (keys.length < 2) return null;
-  const options = keys.map((value) => ({ value, text: short(value) }));
-  return h(
-    "div",
-    { class: "controls" },
-    select("percentile", options, percentile, (value) => {
-      percentile = value;
-      redraw();
-    }),
-  );
 }
 
 function table({ points, series, factor, colour, cost }: Load) {

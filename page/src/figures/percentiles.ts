@@ -1,16 +1,16 @@
 // The time of calls: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, type GroupView, isMeasured, titleOf, type View } from "../data";
-import { h } from "../dom";
+import { type CellView, candidates, type GroupView, type Interval, isMeasured, titleOf, type View } from "../data";
 import { duration, percent, quantity } from "../format";
-import { type Figure, type Note, select } from "../frame";
-import { CURVE_LEAST, dashOf, draw, heading, legend, logarithmic, logAxis, paper } from "../look";
-import { SERIES_MAX, symbolOf, tip, toneOf } from "../look";
+import { type Figure, type Note, setting } from "../frame";
+import { CURVE_LEAST, draw, heading, legend, logarithmic, logAxis, paper, SERIES_MAX, tip } from "../look";
+import { interval } from "../measure";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
 import { ranked } from "./compared";
+import { seriesMarks } from "./series-marks";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** Room at the ends of the axes; margins left and right; the largest distance between options at a percentile; pixels. */
@@ -33,14 +33,11 @@ export function underLoad({ label, id, call, estimate }: CellView): string {
   return `${label || id}${load}`;
 }
 
-interface Point {
+interface Point extends Interval {
   each: CellView;
   /** The number of the option. */
   at: number;
   p: number;
-  mid: number;
-  lower: number | null;
-  upper: number | null;
 }
 
 /** The times of the options, as far as they do not depend on a width. */
@@ -72,13 +69,17 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   const points = cells.flatMap(pointsOf);
   const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
   const times: Times = { view, group, cells, series: seriesOf(view, cells), points, all };
+  const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
   const untimed = measured.filter((each) => !timed.includes(each));
   return {
     id: "percentiles",
     title: "Latency percentiles",
     caption: captionOf(times),
     notes: notesOf(times, untimed, timed.slice(LINES_MAX)),
-    controls: controls(parts, redraw),
+    controls: setting("part of a call", options, part, (value) => {
+      part = value;
+      redraw();
+    }),
     table: () => ({
       columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"],
       rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
@@ -90,10 +91,8 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
 const pointsOf = (each: CellView, at: number): Point[] =>
   Object.entries(each.more)
     .flatMap(([key, { median, lower, upper }]): Point[] => {
-      const p = percentileOf(key, part);
-      return p == null || median == null
-        ? []
-        : [{ each, at, p, mid: median, lower: lower ?? null, upper: upper ?? null }];
+      const [p, value] = [percentileOf(key, part), interval(median, lower, upper)];
+      return p == null || value == null ? [] : [{ each, at, p, ...value }];
     })
     .sort((a, b) => a.p - b.p);
 
@@ -129,22 +128,10 @@ function names(all: CellView[]): string {
   return [...first.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
 }
 
-function controls(parts: string[], redraw: () => void): HTMLElement | null {
-  if (parts.length < 2) return null;
-  const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
-  return h(
-    "div",
-    { class: "controls" },
-    select("part of a call", options, part, (value) => {
-      part = value;
-      redraw();
-    }),
-  );
-}
-
 const tail = (p: number) => Math.log2(1 / (1 - p));
+const place = (ns: number | null) => Math.log2(ns ?? Number.NaN);
 /** The place of a point. */
-const AT = { x: (point: Point) => tail(point.p), y: (point: Point) => Math.log2(point.mid) };
+const AT = { x: (point: Point) => tail(point.p), y: (point: Point) => place(point.mid) };
 const nameOf = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
 
 function drawn(times: Times, width: number): Node[] {
@@ -187,37 +174,15 @@ function drawn(times: Times, width: number): Node[] {
 
 /** Ribbon, line, intervals and marks of an option. */
 function marks({ cells, series, points }: Times, at: number, step: number): Plot.Markish[] {
-  const look = series[at] ?? at;
-  const stroke = toneOf(look);
   const own = points.filter((point) => point.at === at);
-  const bounded = own.filter((point) => point.lower != null);
   const dx = (at - (cells.length - 1) / 2) * step;
-  const ends = {
-    x: AT.x,
-    y1: (point: Point) => Math.log2(point.lower ?? point.mid),
-    y2: (point: Point) => Math.log2(point.upper ?? point.mid),
-  };
-  const isCurve = own.length >= CURVE_LEAST;
+  const option = seriesMarks({ points: own, look: series[at] ?? at, x: AT.x, place, dx });
+  const curve = own.length >= CURVE_LEAST ? own : [];
   return [
     // Ribbons of several options hide each other.
-    Plot.areaY(isCurve && cells.length === 1 ? bounded : [], { ...ends, fill: stroke, fillOpacity: 0.12 }),
-    Plot.line(isCurve ? own : [], {
-      ...AT,
-      dx,
-      stroke,
-      strokeWidth: 1.5,
-      strokeOpacity: cells.length > 1 ? 0.55 : 1,
-      strokeDasharray: dashOf(look),
-    } as Plot.LineOptions),
-    Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
-    Plot.dot(own, {
-      ...AT,
-      dx,
-      symbol: symbolOf(look),
-      r: 4.5,
-      fill: stroke,
-      stroke: paper(),
-      strokeWidth: 1,
-    } as Plot.DotOptions),
+    option.ribbon(cells.length === 1 ? curve.filter((point) => point.lower != null) : [], 0.12),
+    option.line(curve, { strokeWidth: 1.5, strokeOpacity: cells.length > 1 ? 0.55 : 1 }),
+    option.intervals(2.5),
+    option.dots({ stroke: paper(), strokeWidth: 1 }),
   ];
 }

@@ -1,12 +1,11 @@
 // One panel of a sweep: a measure against a factor, a line for each series.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, type CellView, isConfirmed, type Level, level } from "../data";
+import { axisName, type CellView, type Interval, isConfirmed, type Level, level } from "../data";
 import { capital, count, size } from "../format";
 import { levels, named } from "../levels";
 import {
   CURVE_LEAST,
-  dashOf,
   draw,
   faint,
   farApart,
@@ -18,7 +17,6 @@ import {
   type Names,
   namesBelow,
   paper,
-  symbolOf,
   tip,
   toneOf,
   valueAxis,
@@ -27,6 +25,7 @@ import { movedBy } from "../measure";
 import { upperEnd, withInterval } from "../outward";
 import { farthest, isJoined, isNumeric, topOf } from "./axes";
 import { ranked } from "./compared";
+import { seriesMarks } from "./series-marks";
 import { movedLess, NONE, showsMoved, type Sweep } from "./sweep-data";
 
 /** The dashes of the path without a relay. */
@@ -36,13 +35,10 @@ const RIBBONS_MAX = 2;
 /** The margins left and right, the largest distance between series at a level, and the width of a bold letter; pixels. */
 const [LEFT, RIGHT, APART, LETTER] = [66, 24, 16, 7.3];
 
-interface Point {
+interface Point extends Interval {
   one: CellView;
   x: string | number;
   s: number;
-  mid: number;
-  lower: number | null;
-  upper: number | null;
 }
 
 /** What all marks of a panel share. */
@@ -200,45 +196,28 @@ function marks(panel: Panel, s: number): Plot.Markish[] {
   const own = points.filter((point) => point.s === s);
   if (own.length === 0) return [];
   const look = sweep.places[s] ?? s;
-  const stroke = toneOf(look);
-  const [x, dx] = [at, shift(s)];
-  const ends = { x, dx, y1: (point: Point) => place(point.lower), y2: (point: Point) => place(point.upper) };
+  const dx = shift(s);
+  const series = seriesMarks({ points: own, look, x: at, place, dx });
   const bounded = own.filter((point) => point.lower != null);
   const hasRibbon = numeric && sweep.series.length <= RIBBONS_MAX && bounded.length >= CURVE_LEAST;
-  const line = (sure: boolean) =>
-    Plot.line(
-      curve(
-        sweep,
-        own.filter((point) => isConfirmed(point.one) === sure),
-      ),
-      {
-        x,
-        y: (point: Point) => place(point.mid),
-        dx,
-        stroke,
-        strokeDasharray: dashOf(look),
-        strokeWidth: sure ? 2 : 1.2,
-        strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
-      } as Plot.LineOptions,
-    );
+  const line = (sure: boolean) => {
+    const part = own.filter((point) => isConfirmed(point.one) === sure);
+    return series.line(curve(sweep, part), {
+      strokeWidth: sure ? 2 : 1.2,
+      strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
+    });
+  };
+  const isFilled = (point: Point) => isConfirmed(point.one) && !sweep.single;
   return [
-    Plot.areaY(hasRibbon ? own : [], { ...ends, fill: stroke, fillOpacity: 0.13 }),
+    series.ribbon(hasRibbon ? own : [], 0.13),
     line(true),
     line(false),
-    Plot.ruleX(bounded, { ...ends, stroke, strokeWidth: 1.5 }),
-    beyond(panel, own, stroke, dx),
-    Plot.dot(own, {
-      x,
-      y: (point: Point) => place(point.mid),
-      dx,
-      symbol: symbolOf(look),
-      r: 4.5,
-      stroke,
-      fill: (point: Point) => (isConfirmed(point.one) && !sweep.single ? stroke : paper()),
-    } as Plot.DotOptions),
-    Plot.dot(
+    series.intervals(1.5),
+    beyond(panel, own, toneOf(look), dx),
+    series.dots({ fill: (point: Point) => (isFilled(point) ? toneOf(look) : paper()) }),
+    series.over(
       own.filter((point) => point.one.id === sweep.chosen),
-      { x, y: (point: Point) => place(point.mid), dx, r: 9, stroke: ink(), strokeWidth: 1.5 },
+      { r: 9, stroke: ink(), strokeWidth: 1.5 },
     ),
   ];
 }

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { capital } from "../format";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named } from "../levels";
-import { type Entry, ink, legend } from "../look";
+import { type Entry, ink, legend, NARROW } from "../look";
 import { usualMeasure } from "../measure";
 import type { Looking } from "../state";
 import { across, axes, indistinct } from "./axes";
@@ -104,7 +104,7 @@ function drawn(sweep: Sweep, width: number): Node[] {
   if (cells.length === 0) return [nothing("Nothing was measured along these factors.")];
   if (cells.length === 1) return [nothing("One option was measured along these factors: a line needs another one.")];
   const panels = wish.facet === NONE ? [null] : levels(cells, wish.facet);
-  const columns = Math.min(width < 640 ? 1 : 2, panels.length);
+  const columns = Math.min(width < NARROW ? 1 : 2, panels.length);
   const each = width / columns - (columns > 1 ? 8 : 0);
   const range = rangeOf(sweep);
   const drawings = panels.map((panel) => {

@@ -4,6 +4,7 @@ import { axisName, type CellView, factorOf, isConfirmed, type Level, level } fro
 import { h, svg } from "../../dom";
 import { nothing } from "../../frame";
 import { named } from "../../levels";
+import { NARROW } from "../../look";
 import { colourKey } from "../key";
 import { isSlower, selectedColour, markKey, type Sign } from "../marks";
 import { NONE, type Sweep, sweepOf } from "../sweep-data";
@@ -33,7 +34,7 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
   const rest = width - layout.width - 32;
   const isPair = layout.sideBySide && rest >= 2 * LINE_MIN + 16;
   const slices = h("div", { class: isPair ? "side slices pair" : "side slices" });
-  const lineWidth = isPair ? rest / 2 - 8 : layout.sideBySide ? rest : width < 640 ? width : width / 2 - 8;
+  const lineWidth = isPair ? rest / 2 - 8 : layout.sideBySide ? rest : width < NARROW ? width : width / 2 - 8;
   const show = () => {
     const [where, ...facts] = describe(map, map.chosen);
     text.textContent = `${where}: ${facts.join("; ")}`;
