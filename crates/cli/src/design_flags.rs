@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytegauge_plan::{AUDIT_MAX, FINALISTS_MIN, Finalists, LOOKS_MAX, PlanSpec};
+use bytegauge_plan::{ANALYSES_MAX, AUDIT_MAX, FINALISTS_MIN, Finalists, PlanSpec};
 use clap::ArgMatches;
 
 use crate::args;
@@ -19,7 +19,7 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
         spec.blocks = Some(blocks(text)?);
     }
     if let Some(text) = args::text(matches, "analyses") {
-        spec.looks = looks(text)?;
+        spec.analyses = analyses(text)?;
     }
     if let Some(text) = args::text(matches, "long-trials") {
         spec.audit = audit(text)?;
@@ -50,9 +50,9 @@ fn blocks(text: &str) -> Result<u64, Failure> {
 }
 
 /// The number of planned analyses.
-fn looks(text: &str) -> Result<u64, Failure> {
-    text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
-        Failure::usage(format!("--analyses: `{text}` is out of range: use 1 to {LOOKS_MAX} (default: 3)"))
+fn analyses(text: &str) -> Result<u64, Failure> {
+    text.parse().ok().filter(|analyses| (1..=ANALYSES_MAX).contains(analyses)).ok_or_else(|| {
+        Failure::usage(format!("--analyses: `{text}` is out of range: use 1 to {ANALYSES_MAX} (default: 3)"))
     })
 }
 

@@ -59,11 +59,11 @@ fn stages(plan: &Plan, goes_on: bool) -> String {
     let stages = stages.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} {what}", Nanos(ns)));
     let stages = stages.collect::<Vec<_>>().join(", ");
     let further = match goes_on {
-        _ if plan.looks == 1 => "",
+        _ if plan.analyses == 1 => "",
         true => "  tests that are undecided then are measured further at once (--until)\n",
         false => "  --resume measures tests further that are undecided then\n",
     };
-    format!("  until analysis 1 of {}: {stages}\n{further}", plan.looks)
+    format!("  until analysis 1 of {}: {stages}\n{further}", plan.analyses)
 }
 
 /// Facts that may be a reason to change the plan before the session.
@@ -128,23 +128,23 @@ pub fn resumed(begun: &Begun) -> String {
 }
 
 fn continued(begun: &Begun) -> String {
-    let Begun { id, plan, look, ahead } = begun;
-    let of = plan.looks;
+    let Begun { id, plan, analysis, ahead } = begun;
+    let of = plan.analyses;
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
         return format!(
-            "session {id} continues to analysis {look} of {of} with the missing part of its plan:\n\n{}",
+            "session {id} continues to analysis {analysis} of {of} with the missing part of its plan:\n\n{}",
             full(plan, false)
         );
     };
     let time =
         blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
     let mut text = format!(
-        "session {id} of plan {} continues to analysis {look} of {of}:\n  at most {} ({} of {until} are measured){time}\n",
+        "session {id} of plan {} continues to analysis {analysis} of {of}:\n  at most {} ({} of {until} are measured){time}\n",
         plan.name,
         counted(due as usize, "more confirmation block"),
         until - due,
     );
-    if *look > 1 && due < until {
+    if *analysis > 1 && due < until {
         // Intervals narrow with the root of the blocks.
         let wide = ((until - due) as f64 / until as f64).sqrt();
         let _ = writeln!(text, "  likely makes intervals {wide:.1} times as wide");

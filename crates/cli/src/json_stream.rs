@@ -51,9 +51,9 @@ fn describe(event: &Event<'_>) -> Value {
             }
             line
         }
-        Event::Analysed { look, of, progress, next_ns } => json!({
-            "event": "look",
-            "look": look,
+        Event::Analysed { analysis, of, progress, next_ns } => json!({
+            "event": "analysis",
+            "analysis": analysis,
             "of": of,
             "groups": progress.tests,
             "decided": progress.decided,

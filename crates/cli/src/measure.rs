@@ -283,7 +283,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::time_ns(matches, "max-time")?;
-    if until_proven && plan.looks == 1 {
+    if until_proven && plan.analyses == 1 {
         return Err(Failure::usage("--until: with --analyses 1 there is no further analysis: leave one of them out"));
     }
     let plant = if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None };

@@ -20,7 +20,7 @@ pub struct Begun {
     /// The plan that it was begun with.
     pub plan: Plan,
     /// The analysis that it continues to, from 1.
-    pub look: u64,
+    pub analysis: u64,
     /// The missing blocks until then; `None` if the number of blocks is not fixed yet.
     pub ahead: Option<Ahead>,
 }
@@ -62,7 +62,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
         budget_ns: design.budget_ns.unwrap_or(plan.budget_ns),
         seed: design_flags::seed(matches),
         blocks: design.blocks,
-        looks: design.looks,
+        analyses: design.analyses,
         audit: design.audit,
         margin: design.margin,
         ends: design.ends,
@@ -99,11 +99,11 @@ fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begu
     }
     let groups = store.groups(session)?;
     let plan = stored_plan(session, record.plan)?;
-    let next = AnalysisState::look_ahead(AnalysisState::of(&groups), record.status)
-        .ok_or(RunError::Over { session, looks: plan.looks })?;
-    let look = if args::text(matches, "until").is_some() { plan.looks } else { next };
-    let ahead = Ahead::of(&groups, &store.blocks(session)?, look);
-    Ok(Begun { id: session, plan, look, ahead })
+    let next = AnalysisState::analysis_ahead(AnalysisState::of(&groups), record.status)
+        .ok_or(RunError::Over { session, analyses: plan.analyses })?;
+    let analysis = if args::text(matches, "until").is_some() { plan.analyses } else { next };
+    let ahead = Ahead::of(&groups, &store.blocks(session)?, analysis);
+    Ok(Begun { id: session, plan, analysis, ahead })
 }
 
 /// The session that `--resume` names: by its number, or as the latest of a plan, or of all, that can be continued.
@@ -124,7 +124,7 @@ fn latest(store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, StoreE
     let asked = |name: &str| plan.is_none_or(|plan| plan == name);
     for summary in store.sessions()?.iter().filter(|summary| !summary.imported && asked(&summary.plan_name)) {
         let state = AnalysisState::of(&store.groups(summary.id)?);
-        if AnalysisState::look_ahead(state, summary.status).is_some() {
+        if AnalysisState::analysis_ahead(state, summary.status).is_some() {
             return Ok(Some(summary.id));
         }
     }
@@ -154,7 +154,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     let design = [
         ("time", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
         ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
-        ("analyses", asked.looks.to_string(), begun.looks.to_string()),
+        ("analyses", asked.analyses.to_string(), begun.analyses.to_string()),
         ("long-trials", asked.audit.to_string(), begun.audit.to_string()),
         ("margin", asked.margin.to_string(), begun.margin.to_string()),
         ("ends", asked.ends.to_string(), begun.ends.to_string()),

@@ -43,7 +43,7 @@ impl Run<'_> {
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
         // Significant results go first, then those with fewer blocks; chance decides between equals.
-        let mut turns = block_order::order(audited.len(), !self.plan.seed, self.look);
+        let mut turns = block_order::order(audited.len(), !self.plan.seed, self.analysis);
         turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
         let trials = visits().map(|group| group.cells.len() as u64).sum();
@@ -81,7 +81,7 @@ impl Run<'_> {
     /// check takes none of their overtime.
     pub(crate) fn left_for_audit_ns(&self) -> u64 {
         let spent_ns = self.clock.spent_ns();
-        let limit_ns = self.limit_ns().map(|limit_ns| match self.look {
+        let limit_ns = self.limit_ns().map(|limit_ns| match self.analysis {
             1 => self.plan.budget_ns,
             _ => limit_ns as u64,
         });

@@ -60,7 +60,7 @@ impl Run<'_> {
                 AnalysisEnd::CutShort => return Ok(Ended::Complete),
                 AnalysisEnd::Complete if !self.audit(&groups, analysis)? => return Ok(Ended::Interrupted),
                 AnalysisEnd::Complete if !self.goes_on(&groups, analysis)? => return Ok(Ended::Complete),
-                AnalysisEnd::Complete => self.look += 1,
+                AnalysisEnd::Complete => self.analysis += 1,
             }
         }
     }
@@ -68,13 +68,13 @@ impl Run<'_> {
     /// Measures the blocks of the present analysis.
     fn carry_out_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
         self.begin_analysis(groups)?;
-        let look = self.look;
-        let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
+        let analysis = self.analysis;
+        let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, analysis)).max().unwrap_or(0);
         for number in 0..rounds {
             for turn in block_order::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks of a group with fewer of them are spread evenly over the whole time, not bunched at an end of it.
-                let due = (number + 1) * self.target(group, look) / rounds;
+                let due = (number + 1) * self.target(group, analysis) / rounds;
                 while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number, &groups[turn]) {
                     if !self.has_live(&groups[turn]) {
                         break;
@@ -110,19 +110,19 @@ impl Run<'_> {
 
     /// Ends an analysis whose time is over, with a note where blocks are missing.
     fn end_by_time(&mut self, live: &[&ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
-        let look = self.look;
+        let analysis = self.analysis;
         let progress = |confirmed: &&ConfirmedGroup| {
-            (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
+            (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, analysis))
         };
         let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
         let least = live.iter().map(progress).min_by(|a, b| share(a).total_cmp(&share(b)));
         let Some((done, of)) = least.filter(|(done, of)| done < of) else { return Ok(AnalysisEnd::Complete) };
-        let time = match look {
+        let time = match analysis {
             1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
             _ => "the time of --max-time".to_owned(),
         };
-        let note = format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over");
-        if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
+        let note = format!("the blocks of analysis {analysis} stopped after {done} of {of}, when {time} was over");
+        if analysis == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
             self.record.note(note)?;
             return Ok(AnalysisEnd::CutShort);
         }

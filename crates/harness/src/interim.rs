@@ -24,29 +24,29 @@ impl Run<'_> {
     pub(crate) fn declare_analyses(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         for ConfirmedGroup { group, .. } in groups {
             let blocks = self.target(group, 1);
-            self.record.set_fact(group, LOOKS, &json!(self.plan.looks))?;
+            self.record.set_fact(group, ANALYSES, &json!(self.plan.analyses))?;
             self.record.set_fact(group, BLOCKS, &json!(blocks))?;
         }
         Ok(())
     }
 
     /// Blocks of a group at the end of an analysis.
-    pub(crate) fn target(&self, group: &GroupId, look: u64) -> u64 {
+    pub(crate) fn target(&self, group: &GroupId, analysis: u64) -> u64 {
         let first = self.done.first_blocks.get(group).copied().unwrap_or(0);
-        first.saturating_mul(1 << look.saturating_sub(1).min(62))
+        first.saturating_mul(1 << analysis.saturating_sub(1).min(62))
     }
 
     /// Stores the number of the analysis: a session that is killed between two analyses continues with the right one.
     pub(crate) fn begin_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
-        let look = self.look;
+        let analysis = self.analysis;
         for ConfirmedGroup { group, .. } in groups {
-            self.record.set_fact(group, BEGUN, &json!(look))?;
+            self.record.set_fact(group, BEGUN, &json!(analysis))?;
         }
-        self.clock.confirm_ns = self.time_until(groups, look);
+        self.clock.confirm_ns = self.time_until(groups, analysis);
         self.clock.confirm_began_ns = monotonic_ns();
-        self.clock.further_ns = self.time_after(groups, look);
+        self.clock.further_ns = self.time_after(groups, analysis);
         let due = |run: &Run<'_>, confirmed: &ConfirmedGroup| {
-            run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
+            run.target(&confirmed.group, analysis).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
         let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
         self.record.tell_stage(Stage::Confirm, trials, groups.iter().map(|confirmed| due(self, confirmed)).sum());
@@ -57,25 +57,25 @@ impl Run<'_> {
     pub(crate) fn goes_on(
         &mut self,
         groups: &[ConfirmedGroup],
-        analysis: &mut dyn SessionAnalysis,
+        judge: &mut dyn SessionAnalysis,
     ) -> Result<bool, RunError> {
-        let (look, of) = (self.look, self.plan.looks);
+        let (analysis, of) = (self.analysis, self.plan.analyses);
         let wanted = self.options.until_proven && !self.stop.load(std::sync::atomic::Ordering::Relaxed);
-        if look >= of || !wanted {
+        if analysis >= of || !wanted {
             return Ok(false);
         }
-        let progress = analysis.analyse(self.record.store, self.record.session)?;
-        let next_ns = self.time_until(groups, look + 1);
-        self.record.observer.hear(&Event::Analysed { look, of, progress, next_ns });
+        let progress = judge.analyse(self.record.store, self.record.session)?;
+        let next_ns = self.time_until(groups, analysis + 1);
+        self.record.observer.hear(&Event::Analysed { analysis, of, progress, next_ns });
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
             let why = match progress.decided == progress.tests {
                 true => "every test is conclusive",
                 false => "more blocks would not help",
             };
-            format!("{ENDED_AFTER} {look} of {of}: {why}, {saved} saved")
+            format!("{ENDED_AFTER} {analysis} of {of}: {why}, {saved} saved")
         } else if let Some(beyond) = self.beyond_cap(next_ns) {
-            format!("{ENDED_AFTER} {look} of {of}: the next {beyond}")
+            format!("{ENDED_AFTER} {analysis} of {of}: the next {beyond}")
         } else {
             return Ok(true);
         };
@@ -86,17 +86,17 @@ impl Run<'_> {
     /// For a resumed session whose missing blocks would end beyond the user's limit: notes that, and measures nothing. Returns
     /// how the session then ends, which is unchanged.
     pub(crate) fn beyond_cap_at_once(&mut self, groups: &[ConfirmedGroup]) -> Result<Option<Ended>, RunError> {
-        let next_ns = self.time_until(groups, self.look);
-        let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.clock.resumed && self.look > 1) else {
+        let next_ns = self.time_until(groups, self.analysis);
+        let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.clock.resumed && self.analysis > 1) else {
             return Ok(None);
         };
         let needed = with_spare(self.clock.spent_ns() + next_ns);
         self.record.tell(format!(
             "nothing more is measured: analysis {} of {} {beyond}: give --max-time {needed}, or leave it out",
-            self.look, self.plan.looks
+            self.analysis, self.plan.analyses
         ));
         let begun = AnalysisState::of(&self.record.store.groups(self.record.session)?).map_or(0, |state| state.begun);
-        Ok(Some(if begun < self.look { Ended::Complete } else { Ended::OutOfTime }))
+        Ok(Some(if begun < self.analysis { Ended::Complete } else { Ended::OutOfTime }))
     }
 
     /// The text if something of this length would end beyond the user's limit; `None` if it does not, or there is none.
@@ -109,34 +109,35 @@ impl Run<'_> {
 
     /// Time of all analyses after one, which follow at once if tests are inconclusive and the user allows it, nanoseconds; as
     /// far as the user's limit lets them begin.
-    fn time_after(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
+    fn time_after(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
         if !self.options.until_proven {
             return 0;
         }
-        let (until_ns, spent_ns) = (self.time_until(groups, look), self.clock.spent_ns());
-        let ends = (look + 1..=self.plan.looks).map(|later| self.time_until(groups, later));
+        let (until_ns, spent_ns) = (self.time_until(groups, analysis), self.clock.spent_ns());
+        let ends = (analysis + 1..=self.plan.analyses).map(|later| self.time_until(groups, later));
         let allowed = ends
             .filter(|end_ns| self.options.until_max_ns.is_none_or(|cap_ns| spent_ns.saturating_add(*end_ns) <= cap_ns));
         allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
     /// Time of the blocks until an analysis, nanoseconds.
-    fn blocks_until(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
+    fn blocks_until(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
         let time_ns = |confirmed: &ConfirmedGroup| {
-            let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
+            let due =
+                self.target(&confirmed.group, analysis).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due.saturating_mul(self.forecast_ns(confirmed) as u64)
         };
         groups.iter().map(time_ns).fold(0, u64::saturating_add)
     }
 
     /// Time until the end of an analysis, including its long-trial check, nanoseconds.
-    fn time_until(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
-        let blocks_ns = self.blocks_until(groups, look);
+    fn time_until(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
+        let blocks_ns = self.blocks_until(groups, analysis);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };
         let audit_ns = audit_after_ns(share, blocks_ns);
         let left_ns = self.left_for_audit_ns().saturating_sub(blocks_ns);
-        blocks_ns.saturating_add(if look == 1 { audit_ns.min(left_ns) } else { audit_ns })
+        blocks_ns.saturating_add(if analysis == 1 { audit_ns.min(left_ns) } else { audit_ns })
     }
 }
 
@@ -160,7 +161,7 @@ pub trait SessionAnalysis {
 // The state of a session between its analyses, from facts that are stored with its groups.
 
 /// Fact of a group: the number of declared analyses.
-pub(crate) const LOOKS: &str = "looks";
+pub(crate) const ANALYSES: &str = "looks";
 
 /// Fact of a group: its blocks until the first analysis.
 pub(crate) const BLOCKS: &str = "blocks_fixed";
@@ -183,7 +184,7 @@ impl AnalysisState {
     #[must_use]
     pub fn of(rows: &[GroupRow]) -> Option<AnalysisState> {
         let most = |name: &str| rows.iter().filter_map(|row| row.number(name)).max();
-        Some(AnalysisState { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
+        Some(AnalysisState { begun: most(BEGUN).unwrap_or(0), of: most(ANALYSES)? })
     }
 
     /// Whether an analysis is left when the last begun one is complete.
@@ -195,7 +196,7 @@ impl AnalysisState {
     /// The analysis with which a resumed session of a status continues: the begun one if it is not complete, else the next.
     /// `None` if none is left.
     #[must_use]
-    pub fn look_ahead(state: Option<AnalysisState>, status: SessionStatus) -> Option<u64> {
+    pub fn analysis_ahead(state: Option<AnalysisState>, status: SessionStatus) -> Option<u64> {
         match (status, state) {
             (SessionStatus::Complete, Some(state)) if state.has_next() => Some(state.begun + 1),
             (SessionStatus::Complete, _) => None,
@@ -208,7 +209,7 @@ impl AnalysisState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
     /// The analysis, from 1.
-    pub look: u64,
+    pub analysis: u64,
     /// Missing confirmation blocks of a group, at most, and their total after them.
     pub blocks: (u64, u64),
     /// Their time in all groups if blocks take as long as before, nanoseconds; `None` if a group had none.
@@ -218,8 +219,8 @@ pub struct Ahead {
 impl Ahead {
     /// From the stored session; `None` if its blocks are not fixed yet.
     #[must_use]
-    pub fn of(groups: &[GroupRow], blocks: &[BlockRecord], look: u64) -> Option<Ahead> {
-        let doubled = |first: u64| first.saturating_mul(1 << look.saturating_sub(1).min(62));
+    pub fn of(groups: &[GroupRow], blocks: &[BlockRecord], analysis: u64) -> Option<Ahead> {
+        let doubled = |first: u64| first.saturating_mul(1 << analysis.saturating_sub(1).min(62));
         let of_group = |(group, first): (GroupId, u64)| {
             let whole = |block: &&BlockRecord| block.group == group && block.stage == Stage::Confirm && block.complete;
             let (sum_ns, seen) = blocks
@@ -231,11 +232,11 @@ impl Ahead {
         };
         let ahead: Vec<_> = first_blocks(groups).into_iter().map(of_group).collect();
         let (due, until, _) = ahead.iter().max_by_key(|(due, until, _)| (*due, *until))?;
-        Some(Ahead { look, blocks: (*due, *until), blocks_ns: ahead.iter().map(|(.., ns)| *ns).sum() })
+        Some(Ahead { analysis, blocks: (*due, *until), blocks_ns: ahead.iter().map(|(.., ns)| *ns).sum() })
     }
 }
 
-/// Blocks of every group until its first look, as far as they were fixed.
+/// Blocks of every group until its first analysis, as far as they were fixed.
 pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
     rows.iter().filter_map(|row| Some((row.group.id.clone(), row.number(BLOCKS)?))).collect()
 }
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_plan_declares_what_the_statistics_expect() {
-        assert_eq!(usize::try_from(bytegauge_plan::LOOKS), Ok(bytegauge_stats::interim::LOOKS));
+        assert_eq!(usize::try_from(bytegauge_plan::ANALYSES), Ok(bytegauge_stats::interim::ANALYSES));
     }
 
     #[test]
@@ -273,7 +274,7 @@ mod tests {
         use SessionStatus::{Complete, Incomplete, Running};
         let check = |begun: Option<u64>, status, expected| {
             let state = begun.map(|begun| AnalysisState { begun, of: 3 });
-            assert_eq!(AnalysisState::look_ahead(state, status), expected, "{begun:?} {status:?}");
+            assert_eq!(AnalysisState::analysis_ahead(state, status), expected, "{begun:?} {status:?}");
         };
         check(None, Incomplete, Some(1));
         check(None, Complete, None);
@@ -296,7 +297,8 @@ mod tests {
         };
         let rows = [row(json!({"looks": 3, "blocks_fixed": 6}))];
         let blocks = [block(0, 100, true), block(1, 9999, false), block(2, 300, true)];
-        let ahead = |look, blocks: &[BlockRecord]| Ahead::of(&rows, blocks, look).map(|of| (of.blocks, of.blocks_ns));
+        let ahead =
+            |analysis, blocks: &[BlockRecord]| Ahead::of(&rows, blocks, analysis).map(|of| (of.blocks, of.blocks_ns));
         assert_eq!(ahead(1, &blocks), Some(((4, 6), Some(800))));
         assert_eq!(ahead(2, &blocks), Some(((10, 12), Some(2000))));
         assert_eq!(ahead(1, &[]), Some(((6, 6), None)));

@@ -74,7 +74,7 @@ pub struct Run<'a> {
     pub(crate) done: StageResults,
     pub(crate) cells: CellStates,
     /// The present analysis, from 1.
-    pub(crate) look: u64,
+    pub(crate) analysis: u64,
     /// Whether a note has reported that the blocks need more time than given.
     pub(crate) noted_time: bool,
     /// Lost far hosts.
@@ -145,8 +145,8 @@ impl<'a> Run<'a> {
         let owner = store.own(session)?;
         // Checked once no other process measures it.
         let state = AnalysisState::of(&store.groups(session)?);
-        let look = AnalysisState::look_ahead(state, store.session(session)?.status)
-            .ok_or(RunError::Over { session, looks: plan.looks })?;
+        let analysis = AnalysisState::analysis_ahead(state, store.session(session)?.status)
+            .ok_or(RunError::Over { session, analyses: plan.analyses })?;
         // A kill at the start may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         // A block that was cut off has trials but no record: its number is used up all the same.
         let last_seen = trials.iter().map(|trial| trial.block).chain(blocks.iter().map(|block| block.index)).max();
         run.done.next_block = last_seen.map_or(0, |last| last + 1);
-        run.look = look;
+        run.analysis = analysis;
         run.clock.resumed = true;
         run.done.first_blocks = first_blocks(&groups);
         for block in &blocks {
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
             times,
             done: StageResults::default(),
             cells: CellStates::default(),
-            look: 1,
+            analysis: 1,
             noted_time: false,
             losses: Losses::default(),
             lost: None,
@@ -423,7 +423,7 @@ pub enum RunError {
     OldPlan(SessionId),
     /// All its analyses are complete.
     #[error(
-        "session {session} is over (analyses: {looks} of {looks}): its number of analyses was fixed at the start, since further \
+        "session {session} is over (analyses: {analyses} of {analyses}): its number of analyses was fixed at the start, since further \
  ones could find a significant result by chance. Show it with `bytegauge report {session}`, or measure \
  a new session without --resume"
     )]
@@ -431,7 +431,7 @@ pub enum RunError {
         /// The session.
         session: SessionId,
         /// Its number of analyses.
-        looks: u64,
+        analyses: u64,
     },
     /// The machine was restarted since, or is another one.
     #[error(

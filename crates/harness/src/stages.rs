@@ -147,7 +147,7 @@ pub enum Event<'a> {
     /// An analysis is complete.
     Analysed {
         /// Its number, from 1.
-        look: u64,
+        analysis: u64,
         /// The planned number.
         of: u64,
         /// Its result.

@@ -23,7 +23,7 @@ impl Run<'_> {
     /// Time limit of an analysis from the session's begin, nanoseconds: for the first one the budget and a little more, for a
     /// later one the user's limit. `None` if a number of blocks was given.
     pub(crate) fn limit_ns(&self) -> Option<f64> {
-        match self.look {
+        match self.analysis {
             1 => Some(self.plan.budget_ns as f64 * OVERTIME).filter(|_| self.plan.blocks.is_none()),
             _ => self.options.until_max_ns.map(|cap_ns| cap_ns as f64).filter(|_| self.options.until_proven),
         }
@@ -43,15 +43,15 @@ impl Run<'_> {
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let (design, is_program) = (&self.plan.design, self.plan.task.is_some());
         let (spent_ns, next_ns) = (self.clock.spent_ns() as f64, self.forecast_ns(next));
-        let missing = if self.look == 1 { self.fewest_blocks().saturating_sub(rounds_done) } else { 0 };
+        let missing = if self.analysis == 1 { self.fewest_blocks().saturating_sub(rounds_done) } else { 0 };
         let is_hopeless = self.plan.has_long_runs()
             && spent_ns + missing as f64 * next_ns > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
         let needed = if is_hopeless { 0 } else { missing };
-        let is_resumed = self.clock.resumed && self.look == 1 && rounds_done < design.blocks_min;
+        let is_resumed = self.clock.resumed && self.analysis == 1 && rounds_done < design.blocks_min;
         if is_resumed || (is_program && rounds_done == 0 && needed > 0) {
             return false;
         }
-        let (patience, is_strict) = leeway(needed, is_program, self.look);
+        let (patience, is_strict) = leeway(needed, is_program, self.analysis);
         let end_ns = if is_strict { spent_ns + next_ns } else { spent_ns };
         self.limit_ns().is_some_and(|limit_ns| end_ns > limit_ns * patience)
     }
@@ -73,7 +73,7 @@ impl Run<'_> {
 
     /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
     pub(crate) fn warn_of_slow_blocks(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
-        let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return Ok(()) };
+        let Some(limit_ns) = self.limit_ns().filter(|_| self.analysis == 1) else { return Ok(()) };
         let fewest = |confirmed: &ConfirmedGroup| {
             let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
             let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
@@ -119,9 +119,9 @@ impl Run<'_> {
 /// What a block is allowed that begins near the limit, where `needed` blocks are missing without which there is no result: a
 /// multiple of the limit, and whether its end must be within it. Blocks of a program are long compared with the overtime, but the
 /// last one that is needed is worth it.
-fn leeway(needed: u64, is_program: bool, look: u64) -> (f64, bool) {
+fn leeway(needed: u64, is_program: bool, analysis: u64) -> (f64, bool) {
     let patience = if needed > 0 { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-    (patience, look > 1 || (is_program && needed != 1))
+    (patience, analysis > 1 || (is_program && needed != 1))
 }
 
 // Times that are shown before they have passed.
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn needed_blocks_may_exceed_the_limit() {
         const MORE: f64 = OVERTIME_FEWEST / OVERTIME;
-        for (needed, is_program, look, expected) in [
+        for (needed, is_program, analysis, expected) in [
             (6, false, 1, (MORE, false)),
             (0, false, 1, (1.0, false)),
             (0, false, 2, (1.0, true)),
@@ -251,7 +251,7 @@ mod tests {
             (0, true, 1, (1.0, true)),
             (0, true, 2, (1.0, true)),
         ] {
-            assert_eq!(leeway(needed, is_program, look), expected, "{needed} {is_program} {look}");
+            assert_eq!(leeway(needed, is_program, analysis), expected, "{needed} {is_program} {analysis}");
         }
     }
 

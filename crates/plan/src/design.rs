@@ -96,10 +96,10 @@ pub const SEARCH_BUDGET_NS: u64 = 180_000_000_000;
 
 /// Number of planned analyses of a session: after its blocks, and after twice and four times their number. The module
 /// `bytegauge_stats::interim` gives the statistical cost and gain.
-pub const LOOKS: u64 = 3;
+pub const ANALYSES: u64 = 3;
 
 /// More analyses would leave too little error level for each.
-pub const LOOKS_MAX: u64 = 6;
+pub const ANALYSES_MAX: u64 = 6;
 
 /// Default share of a session's time for the long-trial check.
 pub const AUDIT_SHARE: f64 = 0.1;

@@ -8,7 +8,7 @@ use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
 use crate::PlanError;
-use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
+use crate::design::{ANALYSES_MAX, AUDIT_MAX, Finalists};
 use crate::spec::{Part, PlanSpec, ProfileSpec, parse as parse_levels};
 
 /// Keys of a plan other than factors.
@@ -69,7 +69,7 @@ impl Reader<'_> {
                 "workload" => {}
                 "time" => spec.budget_ns = Some(self.duration(key, value)?),
                 "blocks" => spec.blocks = Some(self.count(key, value)?),
-                "analyses" => spec.looks = self.looks(key, value)?,
+                "analyses" => spec.analyses = self.analyses(key, value)?,
                 "long-trials" => spec.audit = self.audit(key, value)?,
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
@@ -227,9 +227,9 @@ impl Reader<'_> {
         count.ok_or_else(|| self.bad(key, "takes a number from 1 to 100000"))
     }
 
-    fn looks(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
-        let looks = self.count(key, value).ok().filter(|looks| *looks <= LOOKS_MAX);
-        looks.ok_or_else(|| self.bad(key, &format!("takes a number from 1 to {LOOKS_MAX}")))
+    fn analyses(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
+        let analyses = self.count(key, value).ok().filter(|analyses| *analyses <= ANALYSES_MAX);
+        analyses.ok_or_else(|| self.bad(key, &format!("takes a number from 1 to {ANALYSES_MAX}")))
     }
 
     fn text(&self, key: &str, value: &Value) -> Result<String, PlanError> {

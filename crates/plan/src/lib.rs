@@ -28,7 +28,8 @@ pub mod trial_length;
 pub mod versus;
 
 pub use design::{
-    AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
+    ANALYSES, ANALYSES_MAX, AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, OVERTIME,
+    StageTimes,
 };
 pub use missing_features::Catalog;
 pub use plan::{Family, Plan, SeenPace};

@@ -82,7 +82,8 @@ pub struct Plan {
     /// Requested confirmation blocks until the first analysis, whatever they take.
     pub blocks: Option<u64>,
     /// Number of planned analyses, each after twice the blocks of the one before.
-    pub looks: u64,
+    #[serde(alias = "looks")]
+    pub analyses: u64,
     /// Share of the session's time for the long-trial check; 0 for none, as in plans of an older version.
     #[serde(default)]
     pub audit: f64,

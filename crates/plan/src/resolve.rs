@@ -112,7 +112,7 @@ fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
         margin: spec.margin,
         budget_ns: spec.budget_ns.unwrap_or(usual_ns),
         blocks: spec.blocks,
-        looks: spec.looks,
+        analyses: spec.analyses,
         audit: spec.audit,
         ends: spec.ends,
         verify: spec.verify,

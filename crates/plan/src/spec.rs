@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::PlanError;
-use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
+use crate::design::{ANALYSES, AUDIT_SHARE, Finalists};
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
 use bytegauge_model::relay_program::relay_names;
@@ -69,7 +69,7 @@ pub struct PlanSpec {
     /// Confirmation blocks, instead of as many as the budget allows.
     pub blocks: Option<u64>,
     /// Number of planned analyses.
-    pub looks: u64,
+    pub analyses: u64,
     /// Share of the time for the long-trial check.
     pub audit: f64,
     /// "Within x of the best", as a share.
@@ -102,7 +102,7 @@ impl PlanSpec {
             workload,
             budget_ns: None,
             blocks: None,
-            looks: LOOKS,
+            analyses: ANALYSES,
             audit: AUDIT_SHARE,
             margin: MARGIN,
             ends: Ends::Threads,

@@ -14,7 +14,7 @@ use crate::block_dependence::FEW_BLOCKS;
 use crate::group::{GroupVerdict, Inconclusive, Method};
 
 /// The default number of analyses of a session.
-pub const LOOKS: usize = 3;
+pub const ANALYSES: usize = 3;
 
 /// One interim analysis, declared beforehand.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,14 +49,14 @@ pub fn schedule(first_blocks: usize, of: usize, overall: f64) -> Vec<InterimAnal
 
 /// The last analysis that a group with `blocks` complete blocks has reached.
 #[must_use]
-pub fn completed(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
-    looks.iter().copied().rfind(|look| look.blocks <= blocks)
+pub fn completed(analyses: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
+    analyses.iter().copied().rfind(|analysis| analysis.blocks <= blocks)
 }
 
 /// The next analysis of a group with `blocks` complete blocks; `None` after the last.
 #[must_use]
-pub fn next(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
-    looks.iter().copied().find(|look| look.blocks > blocks)
+pub fn next(analyses: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
+    analyses.iter().copied().find(|analysis| analysis.blocks > blocks)
 }
 
 // Forecasts how many more blocks a group needs for a significant result.
@@ -115,12 +115,12 @@ mod tests {
 
     #[test]
     fn analyses_double_and_share_the_error() {
-        let looks = schedule(64, LOOKS, 0.95);
-        let ends: Vec<usize> = looks.iter().map(|look| look.blocks).collect();
+        let analyses = schedule(64, ANALYSES, 0.95);
+        let ends: Vec<usize> = analyses.iter().map(|analysis| analysis.blocks).collect();
         assert_eq!(ends, [64, 128, 256]);
-        assert!(looks.iter().all(|look| (look.level - 0.983_333).abs() < 1e-6), "{looks:?}");
+        assert!(analyses.iter().all(|analysis| (analysis.level - 0.983_333).abs() < 1e-6), "{analyses:?}");
         assert!((schedule(64, 1, 0.95)[0].level - 0.95).abs() < 1e-12);
-        assert_eq!(schedule(usize::MAX, 80, 0.95).last().map(|look| look.blocks), Some(usize::MAX));
+        assert_eq!(schedule(usize::MAX, 80, 0.95).last().map(|analysis| analysis.blocks), Some(usize::MAX));
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn blocks_between_analyses_belong_to_neither() {
-        let looks = schedule(10, LOOKS, 0.95);
+        let analyses = schedule(10, ANALYSES, 0.95);
         for (blocks, done, ahead) in [
             (9, None, Some(1)),
             (10, Some(1), Some(2)),
@@ -142,8 +142,12 @@ mod tests {
             (40, Some(3), None),
             (99, Some(3), None),
         ] {
-            let number = |look: Option<InterimAnalysis>| look.map(|look| look.number);
-            assert_eq!((number(completed(&looks, blocks)), number(next(&looks, blocks))), (done, ahead), "{blocks}");
+            let number = |analysis: Option<InterimAnalysis>| analysis.map(|analysis| analysis.number);
+            assert_eq!(
+                (number(completed(&analyses, blocks)), number(next(&analyses, blocks))),
+                (done, ahead),
+                "{blocks}"
+            );
         }
     }
 }

@@ -103,14 +103,14 @@ impl Observer for Display {
                     self.draw();
                 }
             }
-            Event::Analysed { look, of, progress, next_ns } => {
+            Event::Analysed { analysis, of, progress, next_ns } => {
                 let AnalysisProgress { tests, decided, .. } = progress;
                 let next = match progress.is_settled() {
                     true => String::new(),
                     false => format!(", the next result is {} away", forecast(*next_ns)),
                 };
                 let tests = counted(*tests, "test");
-                self.note(&format!("result {look} of at most {of}: {decided} of {tests} decided{next}"));
+                self.note(&format!("result {analysis} of at most {of}: {decided} of {tests} decided{next}"));
             }
             Event::Waiting { ready, left_ns } => {
                 self.standing.wait(ready.to_string(), *left_ns);

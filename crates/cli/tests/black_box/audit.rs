@@ -1,4 +1,4 @@
-//! The audit: long trials of the choice and its rivals, after the blocks of a look and within its share of the time.
+//! The audit: long trials of the choice and its rivals, after the blocks of an analysis and within its share of the time.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn analysis_ends_with_long_trials() {
     }
     assert_eq!(name(&document["groups"][0]["audit"]["choice"]), choice);
     assert_eq!(number(&document["cells"][0]["trials"]), 6, "its estimate uses confirmation only");
-    // The next look has an audit of its own, and those before it count as well.
+    // The next analysis has an audit of its own, and those before it count as well.
     let before = of_stage(&raw.blocks, "audit").count();
     bench.run(&format!("{HALF} --resume --quiet")).exits(0);
     assert!(of_stage(&Raw::of(&bench, 1).blocks, "audit").count() > before);

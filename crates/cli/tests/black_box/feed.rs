@@ -139,7 +139,7 @@ fn full_backlog_has_one_text() {
             ran.complains(&["there is no answer: the server is stalled, or its backlog is full", "start the server"]);
         }
     }
-    // Room for the look before the session, and for no more.
+    // Room for the analysis before the session, and for no more.
     drop(listener);
     let path = bench.path("narrow");
     let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();

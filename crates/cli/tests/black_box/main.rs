@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod ab;
+mod analyses;
 mod any_words;
 mod artefacts;
 mod audit;
@@ -42,7 +43,6 @@ mod interrupt;
 mod iperf3;
 mod kill;
 mod knee;
-mod looks;
 mod machine_limits;
 mod mesh;
 mod mesh_faults;

@@ -151,11 +151,11 @@ fn a_rank_is_interrupted_before_it_joins() {
     let start = || apart(&bench, 1, zero.local_addr().unwrap().port(), SHORT);
     let interrupted = |rank: Running| drop(rank.wait().exits(130).complains(&["interrupted: it had not joined"]));
     // While it looks for rank 0: whatever listens there proves nothing.
-    let looks = start();
+    let analyses = start();
     let (silent, _) = zero.accept().unwrap();
-    looks.signal("INT");
+    analyses.signal("INT");
     drop(silent);
-    interrupted(looks);
+    interrupted(analyses);
     // While it waits for the settings.
     let waits = start();
     let key = Key::read(&bench.path("key")).unwrap();

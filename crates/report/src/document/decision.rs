@@ -253,8 +253,9 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
         }
         InvalidReason::NotYet => "the first analysis is not reached".into(),
         InvalidReason::Interrupted => {
-            let look = results.group(&test.id).and_then(|group| group.look.as_ref());
-            let blocks = look.and_then(|look| Some(format!(", after {} of {} blocks", look.so_far, look.next_blocks?)));
+            let analysis = results.group(&test.id).and_then(|group| group.analysis.as_ref());
+            let blocks = analysis
+                .and_then(|analysis| Some(format!(", after {} of {} blocks", analysis.so_far, analysis.next_blocks?)));
             format!("the session stopped before its first analysis{}", blocks.unwrap_or_default())
         }
         InvalidReason::FewBlocks if matches!(test.compares, Cost::P99 | Cost::GapP99) => {

@@ -72,7 +72,7 @@ fn unreported(end: &str, slice: &Slice) -> Option<String> {
 }
 
 /// Number of the fastest cells that are shown while none is confirmed.
-const LOOKS_MAX: usize = 8;
+const ANALYSES_MAX: usize = 8;
 
 /// The cells of a group, the best first.
 pub struct Rows<'a> {
@@ -110,7 +110,7 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
     // Confirmed cells; screened ones are shown only where none is confirmed.
-    cells.truncate(if confirmed { cells.len() } else { LOOKS_MAX });
+    cells.truncate(if confirmed { cells.len() } else { ANALYSES_MAX });
     Rows { cells, recommended: group.recommendation.cell.clone() }
 }
 

@@ -115,8 +115,12 @@ fn resume(view: &Results, flags: &[&str], text: &str, most_ns: Option<u64>) -> N
 fn continue_session(view: &Results) -> Vec<NextStep> {
     let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
     let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
-    let resume =
-        resume(view, &until, "continue the session", blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0));
+    let resume = resume(
+        view,
+        &until,
+        "continue the session",
+        blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0),
+    );
     vec![if crowd(&view.environment).is_some() { when_quiet(resume) } else { resume }]
 }
 
@@ -192,7 +196,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         None => narrow(view, &open, imported),
         Some(_) => {
             let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
-            let more = rest_of_looks(view, &open).filter(|_| !imported);
+            let more = rest_of_analyses(view, &open).filter(|_| !imported);
             let more = more.or_else(|| narrow(view, &open, imported).pop().filter(|_| is_short));
             vec![when_quiet(more.unwrap_or_else(|| again(view, longer(view).as_deref(), "measure again")))]
         }
@@ -257,7 +261,7 @@ const DECIDES_CHANGE: &str = ", likely to decide a change";
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
 fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
-    if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
+    if let Some(rest) = rest_of_analyses(view, open).filter(|_| !imported) {
         return vec![rest];
     }
     let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
@@ -319,12 +323,13 @@ fn alone<'a>(view: &Results, group: &'a GroupView) -> Option<(&'a GroupView, Vec
 }
 
 /// The analyses that are left; `None` where none is left, and where they likely decide no test.
-fn rest_of_looks(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
+fn rest_of_analyses(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
     let gains = || open.iter().filter(|group| group.recommendation.more_blocks.is_some());
     gains().next()?;
     let both = |group: &GroupView| {
-        let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
-        Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
+        let (now, analysis) =
+            (open_bound(view, group)?, group.analysis.as_ref().filter(|analysis| analysis.blocks > 0)?);
+        Some([now, likely_bound(now, analysis.blocks as f64, analysis.left_until()? as f64)])
     };
     if view.changes().is_some() {
         return Some(resume(view, &CONCLUSIVE, &format!("measure more{DECIDES_CHANGE}"), Some(rest_ns(view)?)));
@@ -411,8 +416,8 @@ fn narrows(view: &Results, versus: &VersusView) -> Option<String> {
     let (lower, upper) =
         ends(versus).filter(|_| versus.difference.verdict == Verdict::Open && versus.why_open.is_none())?;
     let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
-    let look = view.groups.iter().find_map(|group| group.look.as_ref());
-    let then = look.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
+    let analysis = view.groups.iter().find_map(|group| group.analysis.as_ref());
+    let then = analysis.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
     // Ends are shares of the time of the faster one.
     let ln = |end: f64| end.abs().ln_1p().copysign(end);
     let now = ln(upper) - ln(lower);
@@ -430,7 +435,7 @@ fn is_near(longer: f64, margin: f64) -> bool {
     (longer.abs().ln_1p() - margin.ln_1p()).abs() <= margin.ln_1p() / 2.0
 }
 
-/// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
+/// How long the blocks of the analyses that are left take, with their audits, nanoseconds; `None` where none is left. By the
 /// blocks that were measured, as the progress of a session that goes on forecasts them.
 fn rest_ns(view: &Results) -> Option<u64> {
     blocks_ns(view, InterimView::left_until)
@@ -439,8 +444,8 @@ fn rest_ns(view: &Results) -> Option<u64> {
 /// The same of the blocks until another moment.
 fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> Option<u64> {
     let left = view.groups.iter().filter_map(|group| {
-        let look = group.look.as_ref()?;
-        Some((group, (look.blocks + look.so_far).max(1) as f64, until(look)? as f64))
+        let analysis = group.analysis.as_ref()?;
+        Some((group, (analysis.blocks + analysis.so_far).max(1) as f64, until(analysis)? as f64))
     });
     let left: Vec<_> = left.collect();
     let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;

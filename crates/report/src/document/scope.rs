@@ -120,11 +120,15 @@ fn verified(view: &View) -> Option<String> {
 
 /// The last analysis, where blocks were measured after it.
 fn unanalysed(view: &View) -> Option<String> {
-    let waits = |look: &&InterimView| look.so_far > 0 && look.done > 0;
-    let look =
-        view.groups.iter().filter_map(|group| group.look.as_ref()).filter(waits).max_by_key(|look| look.so_far)?;
-    let more = counted(look.so_far, "block");
-    Some(format!("analysis {} of {}; {more} measured since then count at the next", look.done, look.of))
+    let waits = |analysis: &&InterimView| analysis.so_far > 0 && analysis.done > 0;
+    let analysis = view
+        .groups
+        .iter()
+        .filter_map(|group| group.analysis.as_ref())
+        .filter(waits)
+        .max_by_key(|analysis| analysis.so_far)?;
+    let more = counted(analysis.so_far, "block");
+    Some(format!("analysis {} of {}; {more} measured since then count at the next", analysis.done, analysis.of))
 }
 
 /// The kind of CPUs that the ends were pinned to, where all were. The kernel moves the threads of most programs.

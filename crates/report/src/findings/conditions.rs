@@ -76,8 +76,12 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     };
     all.extend(once(&group.once_proven, true));
     all.extend(once(&group.once_avoided, false));
-    if let Some(look) = group.look.as_ref().filter(|look| look.cut_short) {
-        all.push(note(Fact::Reduced { kept: "blocks".into(), had: look.blocks as f64, planned: look.planned as f64 }));
+    if let Some(analysis) = group.analysis.as_ref().filter(|analysis| analysis.cut_short) {
+        all.push(note(Fact::Reduced {
+            kept: "blocks".into(),
+            had: analysis.blocks as f64,
+            planned: analysis.planned as f64,
+        }));
     }
     // Fewer blocks cannot be tested.
     let is_tested = is_analysed && group.blocks.used >= MIN_BLOCKS;
@@ -320,8 +324,9 @@ fn unasked_congestion(view: &View) -> Option<Finding> {
 
 /// The session took far longer than its budget until its first interim analysis.
 fn overrun(view: &View) -> Option<Finding> {
-    let is_first =
-        |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);
+    let is_first = |group: &GroupView| {
+        group.analysis.as_ref().is_none_or(|analysis| analysis.done + usize::from(analysis.so_far > 0) <= 1)
+    };
     let has_bound = !view.plan.states_blocks && view.status != SessionStatus::Imported;
     let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns)?;
     let is_over = has_bound && view.groups.iter().all(is_first) && took_ns as f64 > OVERRUN * given_ns as f64;

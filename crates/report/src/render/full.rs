@@ -133,11 +133,11 @@ fn details(report: &Report, style: &TerminalStyle, layout: &Layout) -> Vec<Strin
 /// When it was measured, and how far.
 fn status(report: &Report) -> String {
     let started = report.started.replace('T', " ").replace('Z', " UTC");
-    let looks = report.groups.iter().filter_map(|group| group.look.as_ref());
-    let status = match looks.max_by_key(|look| (look.done, !look.cut_short)) {
-        Some(look) if look.of > 1 && report.status == SessionStatus::Complete => {
-            let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
-            format!("complete, after {} of at most {} analyses{end}", look.done, look.of)
+    let analyses = report.groups.iter().filter_map(|group| group.analysis.as_ref());
+    let status = match analyses.max_by_key(|analysis| (analysis.done, !analysis.cut_short)) {
+        Some(analysis) if analysis.of > 1 && report.status == SessionStatus::Complete => {
+            let end = if analysis.cut_short { ", with fewer blocks than planned" } else { "" };
+            format!("complete, after {} of at most {} analyses{end}", analysis.done, analysis.of)
         }
         _ => report.status.name().to_owned(),
     };

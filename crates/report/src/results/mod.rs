@@ -383,7 +383,7 @@ fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: C
 /// of what they showed.
 pub fn is_analysed(view: &View, group: &GroupView) -> bool {
     let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
-    group.look.as_ref().map_or(!unfinished, |look| look.done > 0)
+    group.analysis.as_ref().map_or(!unfinished, |analysis| analysis.done > 0)
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {

@@ -12,7 +12,7 @@ use super::input::GroupBlocks;
 use super::numbers::InterimView;
 
 /// Analyses of a session at most: each has twice the blocks of the previous one. A file of results may state any number.
-const LOOKS_MAX: usize = usize::BITS as usize;
+const ANALYSES_MAX: usize = usize::BITS as usize;
 
 /// The analyses of a session.
 pub struct SessionAnalyses {
@@ -49,8 +49,10 @@ impl InterimView {
 impl GroupProgress {
     /// Numbers of blocks at the analyses before the current one, ascending.
     pub fn earlier(&self) -> Vec<usize> {
-        let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
-        (1..look.done).map(|back| look.blocks >> back).rev().collect()
+        let Some(analysis) = self.view.as_ref().filter(|analysis| self.proves && analysis.done > 1) else {
+            return Vec::new();
+        };
+        (1..analysis.done).map(|back| analysis.blocks >> back).rev().collect()
     }
 }
 
@@ -60,7 +62,7 @@ impl SessionAnalyses {
         let first = |name: &str| groups.iter().find_map(|row| number(row, name));
         let unfinished = matches!(status, SessionStatus::Incomplete | SessionStatus::Running);
         SessionAnalyses {
-            of: first("looks").filter(|looks| (1..=LOOKS_MAX).contains(looks)),
+            of: first("looks").filter(|analyses| (1..=ANALYSES_MAX).contains(analyses)),
             first: first("blocks_fixed"),
             level,
             unfinished,
@@ -79,26 +81,31 @@ impl SessionAnalyses {
         let Some((of, first)) = self.of.zip(first) else {
             return GroupProgress { blocks: None, level: self.level, proves: !self.unfinished, view: None };
         };
-        let looks = schedule(first, of, self.level);
+        let analyses = schedule(first, of, self.level);
         // A session that ran out of time within its first analysis was stopped by the clock, not by its results.
-        let by_clock =
-            || looks.first().copied().filter(|_| !self.unfinished).map(|look| InterimAnalysis { blocks, ..look });
-        let done = completed(&looks, blocks).or_else(by_clock);
-        let judged = done.map(|look| look.blocks);
+        let by_clock = || {
+            analyses
+                .first()
+                .copied()
+                .filter(|_| !self.unfinished)
+                .map(|analysis| InterimAnalysis { blocks, ..analysis })
+        };
+        let done = completed(&analyses, blocks).or_else(by_clock);
+        let judged = done.map(|analysis| analysis.blocks);
         GroupProgress {
             blocks: judged,
-            level: looks[0].level,
+            level: analyses[0].level,
             proves: done.is_some(),
             view: Some(InterimView {
-                done: done.map_or(0, |look| look.number),
-                cut_short: done.is_some_and(|look| look.blocks < looks[0].blocks),
-                planned: looks[0].blocks,
+                done: done.map_or(0, |analysis| analysis.number),
+                cut_short: done.is_some_and(|analysis| analysis.blocks < analyses[0].blocks),
+                planned: analyses[0].blocks,
                 of,
-                level: looks[0].level,
+                level: analyses[0].level,
                 blocks: judged.unwrap_or(0),
                 so_far: blocks - judged.unwrap_or(0),
-                next_blocks: next(&looks, blocks).map(|look| look.blocks),
-                last_blocks: looks.last().map_or(0, |look| look.blocks),
+                next_blocks: next(&analyses, blocks).map(|analysis| analysis.blocks),
+                last_blocks: analyses.last().map_or(0, |analysis| analysis.blocks),
             }),
         }
     }

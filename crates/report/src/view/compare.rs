@@ -125,7 +125,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
     let factors = &row.group.factors;
     let cost = factors.cost(scene.objective);
-    let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
+    let standing = scene.analyses.standing(row, scene.group_blocks.of_group(&row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
     let mut input = input(&cells, twin, |trial| cost_ns(trial, cost, factors), scene);
     let measured: Vec<usize> = candidates.iter().copied().filter(|&at| !settled[at].trials.is_empty()).collect();

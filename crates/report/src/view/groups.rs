@@ -32,7 +32,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
         blocks: counted,
-        look: judged.standing.view.clone(),
+        analysis: judged.standing.view.clone(),
         age_ns: age_ns(judged, conditions),
         warmup_ns: warmup_ns(judged, conditions),
         trial_ns: trial_ns(&judged.cells, conditions),

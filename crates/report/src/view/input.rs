@@ -27,7 +27,7 @@ pub struct CompareInput<'a> {
     /// How to judge.
     pub method: Method,
     /// When the session is judged.
-    pub looks: SessionAnalyses,
+    pub analyses: SessionAnalyses,
     /// What the user asked to compare.
     pub objective: Option<Cost>,
 }
@@ -37,8 +37,8 @@ impl<'a> CompareInput<'a> {
     pub fn of(session: &'a SessionData, settings: &Settings) -> CompareInput<'a> {
         let method = method(session, settings);
         let group_blocks = GroupBlocks::of(&session.blocks);
-        let looks = SessionAnalyses::of(&session.groups, session.record.status, method.level);
-        let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
+        let analyses = SessionAnalyses::of(&session.groups, session.record.status, method.level);
+        let blocks = Blocks::of(&session.blocks, |group| analyses.judged(&session.groups, &group_blocks, group));
         let settled = settled(session, &blocks);
         CompareInput {
             settled,
@@ -46,7 +46,7 @@ impl<'a> CompareInput<'a> {
             group_blocks,
             varied: plan_varied(session),
             method,
-            looks,
+            analyses,
             objective: settings.objective.or_else(|| planned_objective(&session.record.plan)),
         }
     }
@@ -110,7 +110,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The confidence of all looks together, as a share.
+    /// The confidence of all analyses together, as a share.
     pub fn confidence(&self) -> f64 {
         if self.level > 0.5 && self.level < 1.0 { self.level } else { 0.95 }
     }

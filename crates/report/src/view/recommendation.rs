@@ -98,7 +98,7 @@ fn blocks_left(group: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     if !conditions.resumable || !more_blocks_help(group, conditions) {
         return None;
     }
-    let look = group.standing.view.as_ref()?;
-    let last = look.left_until()?;
-    Some((last as u64).saturating_sub((look.blocks + look.so_far) as u64))
+    let analysis = group.standing.view.as_ref()?;
+    let last = analysis.left_until()?;
+    Some((last as u64).saturating_sub((analysis.blocks + analysis.so_far) as u64))
 }

@@ -176,13 +176,14 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
 /// not which of several good ones is the best.
 pub fn more_blocks(group: &GroupView, changes: &ChangesView, cells: &[CellView]) -> Option<u64> {
     let is_own = |change: &&ChangeView| cells.iter().any(|cell| cell.id == change.cell && cell.group == group.id);
-    blocks_left(group.look.as_ref()?, least_growth(changes.changes.iter().filter(is_own))?)
+    blocks_left(group.analysis.as_ref()?, least_growth(changes.changes.iter().filter(is_own))?)
 }
 
 /// The blocks of the remaining analyses, if they make `growth` times the blocks that the last one had.
-fn blocks_left(look: &InterimView, growth: f64) -> Option<u64> {
-    let last = look.left_until().filter(|last| look.blocks > 0 && look.blocks as f64 * growth <= *last as f64)?;
-    Some((last as u64).saturating_sub((look.blocks + look.so_far) as u64))
+fn blocks_left(analysis: &InterimView, growth: f64) -> Option<u64> {
+    let last =
+        analysis.left_until().filter(|last| analysis.blocks > 0 && analysis.blocks as f64 * growth <= *last as f64)?;
+    Some((last as u64).saturating_sub((analysis.blocks + analysis.so_far) as u64))
 }
 
 /// Marks the change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn blocks_are_left_where_they_should_decide() {
-        let look = |blocks: usize, next_blocks: Option<usize>| InterimView {
+        let analysis = |blocks: usize, next_blocks: Option<usize>| InterimView {
             done: 1,
             cut_short: false,
             planned: 9,
@@ -244,9 +245,9 @@ mod tests {
             next_blocks,
             last_blocks: 36,
         };
-        assert_eq!(blocks_left(&look(9, Some(18)), 2.1), Some(25));
-        assert_eq!(blocks_left(&look(9, Some(18)), 4.1), None);
-        assert_eq!(blocks_left(&look(36, None), 1.0), None);
-        assert_eq!(blocks_left(&look(0, Some(9)), 1.0), None);
+        assert_eq!(blocks_left(&analysis(9, Some(18)), 2.1), Some(25));
+        assert_eq!(blocks_left(&analysis(9, Some(18)), 4.1), None);
+        assert_eq!(blocks_left(&analysis(36, None), 1.0), None);
+        assert_eq!(blocks_left(&analysis(0, Some(9)), 1.0), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The verdict is read off the interval that is printed, so that the two never contradict each other. Differences are
 //! logarithms of costs; a difference is a share of the faster one's time, so that a margin means the
-//! same in both directions. Blocks count as everywhere: those up to the last look, merged where neighbours depend on each
+//! same in both directions. Blocks count as everywhere: those up to the last analysis, merged where neighbours depend on each
 //! other, with the interval widened for what dependence is left. An A/A control that differs significantly widens it by as much as
 //! it may differ.
 //!

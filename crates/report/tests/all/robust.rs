@@ -205,7 +205,7 @@ proptest! {
     fn nothing_panics_on_a_spoilt_session(
         spoils in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8, count()), 0..60),
         steals in prop::collection::vec((any::<prop::sample::Index>(), share(), any::<bool>()), 0..20),
-        finalists in 1usize..6, confirm_blocks in 0u64..14, looks in prop::option::of(analyses()), first in prop_oneof![0u64..9, Just(u64::MAX)], profile in prop::sample::select(vec!["drain", "sum"])
+        finalists in 1usize..6, confirm_blocks in 0u64..14, analyses in prop::option::of(analyses()), first in prop_oneof![0u64..9, Just(u64::MAX)], profile in prop::sample::select(vec!["drain", "sum"])
     ) {
         let mut data = support::session(&support::Plan {
             read_sizes: vec![4096, 65_536, 1 << 20],
@@ -225,8 +225,8 @@ proptest! {
             let block = &mut data.blocks[at];
             (block.surroundings.steal_share, block.complete) = (steal, complete);
         }
-        for row in data.groups.iter_mut().filter(|_| looks.is_some()) {
-            row.facts.insert("looks".into(), json!(looks));
+        for row in data.groups.iter_mut().filter(|_| analyses.is_some()) {
+            row.facts.insert("looks".into(), json!(analyses));
             row.facts.insert("blocks_fixed".into(), json!(first));
         }
         prints(&data, 100)?;

@@ -40,15 +40,15 @@ fn every_kind_of_session_is_valid() {
     check("devices", &session(&Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], ..small() }));
     check("screened", &session(&Plan { confirm_blocks: 0, ..small() }));
     check("alarm", &session(&Plan { twin_bias: 0.1, ..small() }));
-    let mut looks = session(&small());
-    for row in &mut looks.groups {
+    let mut analyses = session(&small());
+    for row in &mut analyses.groups {
         row.facts.insert("looks".into(), json!(3));
         row.facts.insert("blocks_fixed".into(), json!(5));
     }
-    for trial in looks.trials.iter_mut().step_by(3) {
+    for trial in analyses.trials.iter_mut().step_by(3) {
         trial.machine.as_mut().expect("the machine's use").steal_ns = 10_000_000;
     }
-    check("looks", &looks);
+    check("looks", &analyses);
     let mut audited = session(&small());
     crate::audit::audit(&mut audited, "g1", 4, |_| 1.0);
     check("audited", &audited);

@@ -231,10 +231,10 @@ fn blocks_with_much_steal_count() {
     assert!(view.cells_of(&g1.id).filter(|c| c.stage == Some(Stage::Confirm) && c.trials > 0).all(|c| c.trials == 40));
 }
 
-fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {
+fn with_analyses(blocks: u64, analyses: u64, status: SessionStatus) -> SessionData {
     let mut data = session(&Plan { confirm_blocks: blocks, ..small() });
     for row in &mut data.groups {
-        row.facts.insert("looks".into(), json!(looks));
+        row.facts.insert("looks".into(), json!(analyses));
         row.facts.insert("blocks_fixed".into(), json!(16));
     }
     data.record.status = status;
@@ -253,15 +253,15 @@ fn only_completed_analyses_have_results() {
         (12, complete, 1, 12, 0, Some(16)),
         (12, cut_off, 0, 0, 12, Some(16)),
     ] {
-        let view = view(&with_looks(blocks, 3, status));
+        let view = view(&with_analyses(blocks, 3, status));
         for group in &view.groups {
-            let look = group.look.as_ref().expect("looks");
+            let analysis = group.analysis.as_ref().expect("looks");
             assert_eq!(
-                (look.done, look.blocks, look.so_far, look.next_blocks),
+                (analysis.done, analysis.blocks, analysis.so_far, analysis.next_blocks),
                 (done, judged, so_far, next),
                 "{blocks}"
             );
-            assert!((look.level - 0.983_333).abs() < 1e-5);
+            assert!((analysis.level - 0.983_333).abs() < 1e-5);
             assert_eq!(group.recommendation.proven, done > 0);
             assert!(done == 0 || group.blocks.used == judged);
         }
@@ -289,8 +289,8 @@ fn a_copied_session_has_no_resume_command() {
 
 #[test]
 fn blocks_after_an_analysis_change_nothing() {
-    let short = view(&with_looks(32, 3, SessionStatus::Complete));
-    let long = view(&with_looks(40, 3, SessionStatus::Complete));
+    let short = view(&with_analyses(32, 3, SessionStatus::Complete));
+    let long = view(&with_analyses(40, 3, SessionStatus::Complete));
     let reported = |view: &Report| -> Vec<_> {
         let all = view.groups.iter().map(|group| (group.best_set.clone(), group.recommendation.bound));
         all.collect()
@@ -378,8 +378,8 @@ fn a_broken_block_names_the_failed_cell() {
 fn a_running_session_has_no_result() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
-    for looks in [None, Some(3)] {
-        data.groups[0].facts.extend(looks.map(|looks| ("looks".to_owned(), json!(looks))));
+    for analyses in [None, Some(3)] {
+        data.groups[0].facts.extend(analyses.map(|analyses| ("looks".to_owned(), json!(analyses))));
         data.record.status = SessionStatus::Running;
         let view = Report::of(&data, &Settings { is_running: true, ..Settings::default() });
         assert_eq!(view.status, SessionStatus::Running);

@@ -2,7 +2,7 @@
 
 use bytegauge_stats::audit::{AuditFinding, LEVEL, MIN_BLOCKS, audit, together};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
-use bytegauge_stats::interim::{LOOKS, level, schedule};
+use bytegauge_stats::interim::{ANALYSES, level, schedule};
 use bytegauge_stats::rng::RandomStream;
 
 use super::{Demand, RunTally, Runs, VerificationRow};
@@ -87,13 +87,13 @@ pub(super) fn rows_of_interim(runs: Runs) -> Vec<VerificationRow> {
     // The cheaper cell costs slightly more than the margin above the best: a claim for it is an error.
     let effects = vec![0.05_f64.ln_1p() + 1e-4, 0.0];
     let scenario = Scenario { twin_of: Some(1), ..Scenario::new(effects, Noise::Normal, SPREAD) };
-    let looks = schedule(FIRST, LOOKS, 0.95);
-    let most = looks.last().map_or(FIRST, |look| look.blocks);
+    let analyses = schedule(FIRST, ANALYSES, 0.95);
+    let most = analyses.last().map_or(FIRST, |analysis| analysis.blocks);
     let [mut shared, mut whole, mut peeked] = [RunTally::default(); 3];
     for seed in runs.seeds(repetitions) {
         let input = scenario.group(most, seed);
         let proves = |blocks: usize, level: f64| proves(&input, blocks, 0, &Method { level, seed, ..method() });
-        shared.count(looks.iter().any(|look| proves(look.blocks, look.level)));
+        shared.count(analyses.iter().any(|analysis| proves(analysis.blocks, analysis.level)));
         whole.count(proves(most, 0.95));
         peeked.count((8..=most).step_by(2).any(|blocks| proves(blocks, 0.95)));
     }

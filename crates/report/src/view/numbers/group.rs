@@ -34,7 +34,7 @@ pub struct GroupView {
     /// Confirmation blocks.
     pub blocks: BlocksView,
     /// The state of the group between its analyses; `null` where the number of blocks was fixed beforehand.
-    pub look: Option<InterimView>,
+    pub analysis: Option<InterimView>,
     /// How old connections were when a trial's window opened and closed, nanoseconds; `null` where there are none.
     pub age_ns: Option<(u64, u64)>,
     /// Warm-up of every trial, nanoseconds.
@@ -56,10 +56,10 @@ pub struct GroupView {
     pub audit: Option<AuditView>,
     /// The recommendation.
     pub recommendation: GroupRecommendation,
-    /// Cells that an earlier look showed to be slower than the best by more than the margin, and the present one does not.
+    /// Cells that an earlier analysis showed to be slower than the best by more than the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_avoided: Vec<CellId>,
-    /// Cells that an earlier look named and proved to be within the margin, and the present one does not.
+    /// Cells that an earlier analysis named and proved to be within the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_proven: Vec<CellId>,
     /// The cost of a call and of a byte.
@@ -108,7 +108,7 @@ pub struct TwinView {
 /// How many confirmation blocks a group had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BlocksView {
-    /// Complete ones that the comparison uses: up to the last look, where there are looks.
+    /// Complete ones that the comparison uses: up to the last analysis, where there are analyses.
     pub used: usize,
     /// Ones that broke and were repeated.
     pub broken: usize,
@@ -133,11 +133,11 @@ pub struct InterimView {
     pub level: f64,
     /// Blocks with which the last completed one ended.
     pub blocks: usize,
-    /// Complete blocks after it: they prove nothing before the next look, and no number of the document is of them.
+    /// Complete blocks after it: they prove nothing before the next analysis, and no number of the document is of them.
     pub so_far: usize,
-    /// Blocks with which the next look ends; `null` behind the last.
+    /// Blocks with which the next analysis ends; `null` behind the last.
     pub next_blocks: Option<usize>,
-    /// Blocks with which the last look ends.
+    /// Blocks with which the last analysis ends.
     #[serde(skip)]
     pub last_blocks: usize,
 }

@@ -1,4 +1,4 @@
-//! Looks: how many there are is declared beforehand, and every block beyond the first look's was asked for.
+//! Looks: how many there are is declared beforehand, and every block beyond the first analysis's was asked for.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ fn facts(raw: &Raw, fact: &str) -> BTreeMap<String, u64> {
     raw.groups.iter().map(|line| (name(&line["group"]["id"]), number(&line["facts"][fact]))).collect()
 }
 
-fn check_blocks(bench: &Bench, blocks: u64, look: u64) -> Raw {
+fn check_blocks(bench: &Bench, blocks: u64, analysis: u64) -> Raw {
     let raw = Raw::of(bench, 1);
     raw.check_sound();
     assert_eq!(raw.status(), "complete");
-    assert_eq!((raw.confirmed()["g1"], facts(&raw, "look")["g1"]), (blocks, look));
+    assert_eq!((raw.confirmed()["g1"], facts(&raw, "look")["g1"]), (blocks, analysis));
     assert_eq!((facts(&raw, "looks")["g1"], facts(&raw, "blocks_fixed")["g1"]), (3, 6));
     raw
 }
@@ -31,13 +31,13 @@ fn check_blocks(bench: &Bench, blocks: u64, look: u64) -> Raw {
 fn complete_session_resumes_for_its_next_analysis() {
     let bench = Bench::new();
     let first = bench.run(&format!("{ALIKE} --blocks 6 --quiet --format json")).exits(0).json();
-    assert_eq!(first["groups"][0]["look"]["done"], 1);
+    assert_eq!(first["groups"][0]["analysis"]["done"], 1);
     let mut before = check_blocks(&bench, 6, 1);
-    for (look, blocks) in [(2, 12), (3, 24)] {
+    for (analysis, blocks) in [(2, 12), (3, 24)] {
         let document = bench.run(&format!("{ALIKE} --resume --quiet --format json")).exits(0).json();
         check_document(&document);
-        assert_eq!((&document["groups"][0]["look"]["done"], &document["session"]), (&json!(look), &json!(1)));
-        let after = check_blocks(&bench, blocks, look);
+        assert_eq!((&document["groups"][0]["analysis"]["done"], &document["session"]), (&json!(analysis), &json!(1)));
+        let after = check_blocks(&bench, blocks, analysis);
         assert_eq!(after.trials[..before.trials.len()], before.trials, "earlier trials stay as they are");
         before = after;
     }
@@ -63,8 +63,8 @@ fn every_group_declares_its_own_blocks() {
     assert_eq!(Raw::of(&bench, 1).confirmed(), doubled);
 }
 
-/// Resumes a session for its second look of 20 further blocks, and returns it in the midst of that.
-fn in_the_second_look(bench: &Bench) -> crate::bench::Running {
+/// Resumes a session for its second analysis of 20 further blocks, and returns it in the midst of that.
+fn in_the_second_analysis(bench: &Bench) -> crate::bench::Running {
     bench.run(&format!("{ALIKE} --blocks 20 --quiet")).exits(0);
     let mut running = bench.start("stream --resume 1 --json-stream");
     running.until("a trial", |running| running.stdout().contains("\"event\":\"trial\""));
@@ -72,17 +72,20 @@ fn in_the_second_look(bench: &Bench) -> crate::bench::Running {
 }
 
 #[test]
-fn an_interrupted_look_leaves_the_one_before_it() {
+fn an_interrupted_analysis_leaves_the_one_before_it() {
     let bench = Bench::new();
-    let running = in_the_second_look(&bench);
+    let running = in_the_second_analysis(&bench);
     running.signal("INT");
     let ran = running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();
     check_document(&document);
-    let look = &document["groups"][0]["look"];
-    assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(20)));
+    let analysis = &document["groups"][0]["analysis"];
+    assert_eq!(
+        (&document["status"], &analysis["done"], &analysis["blocks"]),
+        (&json!("incomplete"), &json!(1), &json!(20))
+    );
     let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 20;
-    assert_eq!(look["so_far"], so_far);
+    assert_eq!(analysis["so_far"], so_far);
     let valid = scope(&document).join(" ");
     assert_eq!(valid.contains("measured since then count at the next"), so_far > 0, "{valid}");
     bench.run("stream --resume 1 --quiet").exits(0);
@@ -93,7 +96,7 @@ fn an_interrupted_look_leaves_the_one_before_it() {
 #[test]
 fn cap_keeps_an_interrupted_analysis() {
     let bench = Bench::new();
-    let running = in_the_second_look(&bench);
+    let running = in_the_second_analysis(&bench);
     running.signal("INT");
     running.wait().exits(130);
     let before = Raw::of(&bench, 1);
@@ -105,9 +108,9 @@ fn cap_keeps_an_interrupted_analysis() {
 }
 
 #[test]
-fn a_killed_look_is_taken_to_its_end() {
+fn a_killed_analysis_is_taken_to_its_end() {
     let bench = Bench::new();
-    in_the_second_look(&bench).kill();
+    in_the_second_analysis(&bench).kill();
     assert_eq!(Raw::of(&bench, 1).status(), "running");
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
@@ -117,18 +120,21 @@ fn a_killed_look_is_taken_to_its_end() {
 
 /// The analyses in the output of a run.
 fn reported(ran: &crate::bench::Ran) -> Vec<Value> {
-    ran.json_lines().into_iter().filter(|line| line["event"] == "look").collect()
+    ran.json_lines().into_iter().filter(|line| line["event"] == "analysis").collect()
 }
 
 #[test]
 fn until_conclusive_continues_to_the_end() {
     let bench = Bench::new();
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --json-stream")).exits(0);
-    let looks = reported(&ran);
-    let settled = looks.last().is_some_and(|look| look["settled"] == look["groups"]);
+    let analyses = reported(&ran);
+    let settled = analyses.last().is_some_and(|analysis| analysis["settled"] == analysis["groups"]);
     // The result of two such cells is unknown; but the run continued exactly as long as it was inconclusive.
-    let last = if settled { looks.len() as u64 } else { 3 };
-    assert!(looks.iter().rev().skip(1).all(|look| look["settled"] == 0 && look["groups"] == 1), "{looks:?}");
+    let last = if settled { analyses.len() as u64 } else { 3 };
+    assert!(
+        analyses.iter().rev().skip(1).all(|analysis| analysis["settled"] == 0 && analysis["groups"] == 1),
+        "{analyses:?}"
+    );
     let raw = check_blocks(&bench, 6 << (last - 1), last);
     let saved = raw.session["notes"].to_string().contains(" saved");
     assert_eq!(saved, settled, "{}", raw.session["notes"]);
@@ -160,8 +166,8 @@ fn until_proven_keeps_to_its_cap() {
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --max-time 1ms --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     assert!(raw.session["notes"].to_string().contains("ended after analysis 1 of 3"), "{}", raw.session["notes"]);
-    let looks = reported(&ran);
-    assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
+    let analyses = reported(&ran);
+    assert!(analyses.len() == 1 && analyses[0]["next_ns"].as_u64() > Some(0), "{analyses:?}");
     // Earlier trials count: nothing more fits.
     let within = bench.run("stream --resume 1 --until conclusive --max-time 1ms --no-page").exits(0);
     within.complains(&["nothing more is measured: analysis 2 of 3 would take about", "give --max-time"]);
@@ -185,8 +191,8 @@ fn analysis_keeps_a_differing_control() {
     });
     let (session, group) = raised.expect("an alarm in one of five sessions");
     assert_eq!(group["recommendation"]["proven"], json!(false), "{group}");
-    // The look that raised the alarm was the last, whichever that was: a busy machine may hide the plant from the first.
-    let done = group["look"]["done"].as_u64().expect("a look");
+    // The analysis that raised the alarm was the last, whichever that was: a busy machine may hide the plant from the first.
+    let done = group["analysis"]["done"].as_u64().expect("an analysis");
     let blocks = match done {
         1 => 12,
         2 => 24,
@@ -225,20 +231,23 @@ fn sessions_with_a_gone_level_are_shown_only() {
 }
 
 #[test]
-fn sessions_of_older_versions_declared_no_looks() {
+fn sessions_of_older_versions_declared_no_analyses() {
     let bench = Bench::new();
     bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
-    patch(&bench, "\"looks\":3", "\"loops\":3");
+    patch(&bench, "\"analyses\":3", "\"loops\":3");
     bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by another version", "run it again"]);
     bench.run("report 1").exits(0);
 }
 
 #[test]
-fn one_look_has_no_next() {
+fn one_analysis_has_no_next() {
     let bench = Bench::new();
     let document = bench.run(&format!("{ALIKE} --blocks 6 --analyses 1 --quiet --format json")).exits(0).json();
-    let look = &document["groups"][0]["look"];
-    assert_eq!((&look["of"], &look["level"], &look["next_blocks"]), (&json!(1), &json!(0.95), &Value::Null));
+    let analysis = &document["groups"][0]["analysis"];
+    assert_eq!(
+        (&analysis["of"], &analysis["level"], &analysis["next_blocks"]),
+        (&json!(1), &json!(0.95), &Value::Null)
+    );
     bench.run("stream --resume 1 --quiet").exits(2).complains(&["analyses: 1 of 1"]);
     bench.run("stream --analyses 1 --until conclusive").exits(2).complains(&["--until", "--analyses 1"]);
     bench.run("stream --analyses 7").exits(2).complains(&["--analyses: `7`", "1 to 6"]);
