@@ -19,7 +19,6 @@ pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 pub(crate) use unsent::UnsentMessage;
-pub(crate) use uring::missing_text as missing_uring;
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
