@@ -208,6 +208,16 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+/// The same of a connection of either family.
+macro_rules! of_either {
+    ($connection:expr, $stream:ident => $value:expr) => {
+        match $connection {
+            Stream::Tcp($stream) => $value,
+            Stream::Unix($stream) => $value,
+        }
+    };
+}
+
 impl Stream {
     /// Registers a connection that does not block.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Stream> {
@@ -219,17 +229,11 @@ impl Stream {
 
     /// The connection alone, which the driver no longer watches.
     pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
-        match self {
-            Stream::Tcp(stream) => stream.into_std().map(OwnedFd::from),
-            Stream::Unix(stream) => stream.into_std().map(OwnedFd::from),
-        }
+        of_either!(self, stream => stream.into_std().map(OwnedFd::from))
     }
 
     pub(crate) async fn writable(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.writable().await,
-            Stream::Unix(stream) => stream.writable().await,
-        }
+        of_either!(self, stream => stream.writable().await)
     }
 
     #[inline]
@@ -241,27 +245,18 @@ impl Stream {
 
     #[inline]
     pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
+        of_either!(self, stream => Pin::new(stream).poll_read(context, buffer))
     }
 
     #[inline]
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        of_either!(self, stream => Pin::new(stream).poll_write(context, bytes))
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+        of_either!(self, stream => stream.as_fd())
     }
 }
 
