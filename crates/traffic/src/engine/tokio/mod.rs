@@ -56,19 +56,13 @@ pub(super) fn drive<P: Party>(
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each sends its flow back.
     drop(runtime);
-    root.report.system_calls += shared.system_calls.load(Ordering::Relaxed);
-    root.report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
-    root.report.buffer_bytes += shared.footprint.most();
     for request in shared.take_requests() {
         match request {
             TaskRequest::Return(flow, fd) => root.party.left(flow, fd),
             TaskRequest::Connect(flow) => root.party.left(flow, None),
         }
     }
-    match (stopped, shared.take_fault()) {
-        (Err(fault), _) | (_, Some(fault)) => Err(fault),
-        (Ok(stop), None) => Ok((stop, root.report)),
-    }
+    shared.totals.finish(stopped, root.report)
 }
 
 /// A time of the monotonic clock as Tokio's type.
@@ -113,7 +107,7 @@ impl<P: Party> Root<'_, P> {
             if self.station.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            if let Some(fault) = self.shared.take_fault() {
+            if let Some(fault) = self.shared.totals.take_fault() {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
