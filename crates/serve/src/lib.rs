@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use bytegauge_model::{Engine, Place};
 use bytegauge_sys::{cpu_time, option, resource_limit};
-use bytegauge_traffic::end::end_plan::EndPlan;
-use bytegauge_traffic::end::thread_group::{Flags, ThreadGroup, ThreadResults, ThreadStart};
+use bytegauge_traffic::end::thread_group::{EndPlan, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use bytegauge_traffic::engine::{self, Station};
 use bytegauge_traffic::flow::Party;
 use bytegauge_traffic::meter::{Meter, Schedule};

@@ -45,7 +45,6 @@ pub use setup::Setup;
 use std::io;
 
 use bytegauge_model::{Outcome, TaskReport};
-use bytegauge_sys::uring::Missing;
 use thiserror::Error;
 
 /// Locks a value that a thread which panicked has left whole.
@@ -125,12 +124,6 @@ pub enum EndError {
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),
-}
-
-impl From<Missing> for EndError {
-    fn from(missing: Missing) -> EndError {
-        EndError::Missing(engine::missing_uring(&missing))
-    }
 }
 
 impl EndError {

@@ -3,7 +3,7 @@
 mod channel;
 mod client;
 mod datagram;
-pub mod end_plan;
+mod end_plan;
 mod gate;
 mod pool;
 mod relay;

@@ -15,7 +15,7 @@ use bytegauge_sys::clock;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 
 use crate::EndError;
-use crate::end::end_plan::EndPlan;
+pub use crate::end::end_plan::EndPlan;
 use crate::end::gate::Gate;
 use crate::setup::TransferLimit;
 

@@ -19,23 +19,24 @@ pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 pub(crate) use unsent::UnsentMessage;
-pub(crate) use uring::missing_text as missing_uring;
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
 use bytegauge_sys::option;
 
-use crate::EndError;
+use crate::engine::unsent::Footprint;
 use crate::flow::{ConnectionEnd, Flow, Party};
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::stream::SourceFile;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
+use crate::{EndError, lock};
 
 /// How a flow's loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +209,33 @@ fn unbatched(report: &EngineReport) -> Option<String> {
         "no call moved more than one datagram: let several wait at once, with more --flows or a larger --depth, or use plain"
             .into()
     })
+}
+
+/// What the threads or tasks of an engine add to its report, and their first fault.
+#[derive(Debug, Default)]
+struct WorkerTotals {
+    system_calls: AtomicU64,
+    copied_bytes: AtomicU64,
+    footprint: Arc<Footprint>,
+    fault: Mutex<Option<EndError>>,
+}
+
+impl WorkerTotals {
+    fn fail(&self, fault: EndError) {
+        lock(&self.fault).get_or_insert(fault);
+    }
+
+    fn take_fault(&self) -> Option<EndError> {
+        lock(&self.fault).take()
+    }
+
+    /// The result of the engine, once all workers have ended.
+    fn finish(&self, stop: Result<Stop, EndError>, mut report: EngineReport) -> Result<(Stop, EngineReport), EndError> {
+        report.system_calls += self.system_calls.load(Ordering::Relaxed);
+        report.copied_bytes += self.copied_bytes.load(Ordering::Relaxed);
+        report.buffer_bytes += self.footprint.most();
+        self.take_fault().map_or(Ok((stop?, report)), Err)
+    }
 }
 
 /// Longest wait: a signal between the check of the flags and the wait is lost.

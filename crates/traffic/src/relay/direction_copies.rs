@@ -38,6 +38,11 @@ fn own(fd: BorrowedFd<'_>) -> io::Result<std::os::fd::OwnedFd> {
 /// A loop over the traits `Read` and `Write` with a buffer on the heap: recv(2) and send(2), which spare a socket the
 /// detour of read(2) and write(2) through the file layer.
 pub(super) fn copy_buffer(way: &mut ThreadWay<'_>) -> io::Result<()> {
+    copy_changed(way, |_, bytes| bytes)
+}
+
+/// The same. `change` gets the bytes that were taken and how many were before, and returns those to give.
+fn copy_changed(way: &mut ThreadWay<'_>, change: impl Fn(u64, &mut [u8]) -> &[u8]) -> io::Result<()> {
     let mut from = Socket::from(way.from().try_clone_to_owned()?);
     let mut to = Socket::from(way.to().try_clone_to_owned()?);
     let mut buffer = AlignedBuffer::new(way.setup.relay_buffer());
@@ -50,8 +55,9 @@ pub(super) fn copy_buffer(way: &mut ThreadWay<'_>) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         share.count(n, buffer.len());
+        let before = way.passed.taken;
         way.passed.taken += n as u64;
-        to.write_all(&buffer[..n])?;
+        to.write_all(change(before, &mut buffer[..n]))?;
         share.count(n, n);
         way.passed.given += n as u64;
     }
@@ -172,36 +178,17 @@ fn pipe_write(
     Ok(())
 }
 
-/// Buffer of a direction.
-const FAULTY_BUFFER: usize = 16 << 10;
-
 /// A relay with a planted fault that reports success, to test that the harness detects it.
 pub(super) fn faulty(way: &mut ThreadWay<'_>, plant: PlantedFault) -> io::Result<()> {
-    let mut buffer = vec![0; FAULTY_BUFFER];
-    let mut share = way.share();
-    loop {
-        let n = match socket::receive(way.from(), &mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n) => n,
-            Err(error) if way.is_repeated_after(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        let before = way.passed.taken;
-        way.passed.taken += n as u64;
-        share.count(n, buffer.len());
+    let is_up = way.is_up();
+    copy_changed(way, move |before, bytes| {
         // In an echo the same byte passes twice, and a bit flipped twice is unchanged.
-        let reaches = |offset: u64| way.is_up() && (before..before + n as u64).contains(&offset);
-        let mut rest = &mut buffer[..n];
+        let reaches = |offset: u64| is_up && (before..before + bytes.len() as u64).contains(&offset);
         match plant {
-            PlantedFault::RelayLoses { offset } if reaches(offset) => rest = &mut rest[1..],
-            PlantedFault::RelayCorrupts { offset } if reaches(offset) => rest[(offset - before) as usize] ^= 1,
+            PlantedFault::RelayLoses { offset } if reaches(offset) => return &bytes[1..],
+            PlantedFault::RelayCorrupts { offset } if reaches(offset) => bytes[(offset - before) as usize] ^= 1,
             _ => {}
         }
-        let mut rest: &[u8] = rest;
-        while !rest.is_empty() {
-            rest = &rest[socket::send(way.to(), rest)?..];
-        }
-        share.count(n, n);
-        way.passed.given += n as u64;
-    }
+        bytes
+    })
 }

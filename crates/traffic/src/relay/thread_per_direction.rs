@@ -203,11 +203,8 @@ impl ThreadShared<'_> {
         let mut over = lock(&pair.passed);
         over[way.number] = Some(way.passed);
         if let [Some(up), Some(down)] = *over {
-            shared.settle(
-                [up, down],
-                pair.broken.load(Ordering::Acquire),
-                [0, 1].map(|leg: usize| Some(pair.legs[leg].as_fd())),
-            );
+            let legs = pair.legs.each_ref().map(|leg| Some(leg.as_fd()));
+            shared.settle([up, down], pair.broken.load(Ordering::Acquire), legs);
             lock(open).remove(&number);
         }
     }

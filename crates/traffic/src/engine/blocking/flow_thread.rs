@@ -38,7 +38,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     pub(super) fn begin(shared: &'h WorkerShared<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
         let mut worker = Worker {
             shared,
-            state: FlowState::new(flow, &shared.footprint),
+            state: FlowState::new(flow, &shared.totals.footprint),
             fd,
             share: shared.tally.share(),
             system_calls: 0,
@@ -51,8 +51,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             Err(source) => (None, Some(EndError::Io { doing: "preparing a thread".into(), source })),
         };
         let Worker { state, fd, share, system_calls, .. } = worker;
-        shared.system_calls.fetch_add(system_calls, Ordering::Relaxed);
-        shared.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
+        shared.totals.system_calls.fetch_add(system_calls, Ordering::Relaxed);
+        shared.totals.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
         drop(share);
         shared.leave(handle, state.flow, fd, fault);
     }

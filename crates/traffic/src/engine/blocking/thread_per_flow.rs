@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 
@@ -20,8 +20,7 @@ use bytegauge_sys::{io as sys_io, pipe};
 
 use crate::engine::blocking::flow_thread::Worker;
 use crate::engine::flow_state::time_for;
-use crate::engine::unsent::Footprint;
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, WorkerTotals};
 use crate::flow::{Opener, Party};
 use crate::meter::Meter;
 use crate::tally::Tally;
@@ -52,14 +51,11 @@ pub(super) struct WorkerShared<'a, P: Party> {
     pub(super) tls: Option<TlsRole>,
     /// Set when every thread has to return its flow.
     pub(super) stop: AtomicBool,
-    pub(super) system_calls: AtomicU64,
-    pub(super) copied_bytes: AtomicU64,
-    pub(super) footprint: Arc<Footprint>,
+    pub(super) totals: WorkerTotals,
     /// Threads that have not returned their flows.
     live: AtomicUsize,
     /// Those of them that may wait in a system call.
     roster: Mutex<Vec<ThreadHandle>>,
-    fault: Mutex<Option<EndError>>,
     /// The end of a pipe that is written to wake the thread that waits at the other one.
     waker: OwnedFd,
     /// Whether it waits for a free descriptor.
@@ -82,14 +78,7 @@ pub(in crate::engine) fn drive<P: Party>(
         shared.stop_all(STOP_NS);
         stopped
     });
-    report.system_calls += shared.system_calls.load(Ordering::Relaxed);
-    report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
-    report.buffer_bytes += shared.footprint.most();
-    let fault = lock(&shared.fault).take();
-    match (stopped, fault) {
-        (Err(fault), _) | (_, Some(fault)) => Err(fault),
-        (Ok(stop), None) => Ok((stop, report)),
-    }
+    shared.totals.finish(stopped, report)
 }
 
 struct FlowThreads<'h, 's, 'e, 'a, P: Party> {
@@ -205,12 +194,9 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             buffer_size: station.buffer_size.max(1),
             tls: station.tls,
             stop: AtomicBool::new(false),
-            system_calls: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-            footprint: Arc::default(),
+            totals: WorkerTotals::default(),
             live: AtomicUsize::new(0),
             roster: Mutex::new(Vec::new()),
-            fault: Mutex::new(None),
             waker,
             short_of_descriptors: AtomicBool::new(false),
         }
@@ -245,7 +231,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             }
         }
         if let Some(fault) = fault {
-            lock(&self.fault).get_or_insert(fault);
+            self.totals.fail(fault);
         }
         if self.live.fetch_sub(1, Ordering::Release) == 1 {
             self.wake();
@@ -256,7 +242,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
     fn lose(&self) {
         self.on_closed();
         let died = EndError::Impossible("a flow's thread of the blocking engine died".into());
-        lock(&self.fault).get_or_insert(died);
+        self.totals.fail(died);
         self.live.fetch_sub(1, Ordering::Release);
         self.wake();
     }
@@ -280,7 +266,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         while self.live.load(Ordering::Acquire) > 0 {
             if monotonic_ns() >= until_ns {
                 let what = "threads of the blocking engine that had to stop".into();
-                lock(&self.fault).get_or_insert(EndError::Stalled { what, after_ms: limit_ns / 1_000_000 });
+                self.totals.fail(EndError::Stalled { what, after_ms: limit_ns / 1_000_000 });
                 return;
             }
             for handle in &*lock(&self.roster) {
@@ -332,6 +318,6 @@ mod tests {
         // The test hangs if there is no limit.
         shared.stop_all(1_000_000);
         assert!(shared.stop.load(Ordering::SeqCst));
-        assert!(matches!(lock(&shared.fault).take(), Some(EndError::Stalled { .. })));
+        assert!(matches!(shared.totals.take_fault(), Some(EndError::Stalled { .. })));
     }
 }

@@ -56,19 +56,13 @@ pub(super) fn drive<P: Party>(
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each sends its flow back.
     drop(runtime);
-    root.report.system_calls += shared.system_calls.load(Ordering::Relaxed);
-    root.report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
-    root.report.buffer_bytes += shared.footprint.most();
     for request in shared.take_requests() {
         match request {
             TaskRequest::Return(flow, fd) => root.party.left(flow, fd),
             TaskRequest::Connect(flow) => root.party.left(flow, None),
         }
     }
-    match (stopped, shared.take_fault()) {
-        (Err(fault), _) | (_, Some(fault)) => Err(fault),
-        (Ok(stop), None) => Ok((stop, root.report)),
-    }
+    shared.totals.finish(stopped, root.report)
 }
 
 /// A time of the monotonic clock as Tokio's type.
@@ -113,7 +107,7 @@ impl<P: Party> Root<'_, P> {
             if self.station.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            if let Some(fault) = self.shared.take_fault() {
+            if let Some(fault) = self.shared.totals.take_fault() {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
@@ -208,6 +202,16 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+/// The same of a connection of either family.
+macro_rules! of_either {
+    ($connection:expr, $stream:ident => $value:expr) => {
+        match $connection {
+            Stream::Tcp($stream) => $value,
+            Stream::Unix($stream) => $value,
+        }
+    };
+}
+
 impl Stream {
     /// Registers a connection that does not block.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Stream> {
@@ -219,17 +223,11 @@ impl Stream {
 
     /// The connection alone, which the driver no longer watches.
     pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
-        match self {
-            Stream::Tcp(stream) => stream.into_std().map(OwnedFd::from),
-            Stream::Unix(stream) => stream.into_std().map(OwnedFd::from),
-        }
+        of_either!(self, stream => stream.into_std().map(OwnedFd::from))
     }
 
     pub(crate) async fn writable(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.writable().await,
-            Stream::Unix(stream) => stream.writable().await,
-        }
+        of_either!(self, stream => stream.writable().await)
     }
 
     #[inline]
@@ -241,27 +239,18 @@ impl Stream {
 
     #[inline]
     pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
+        of_either!(self, stream => Pin::new(stream).poll_read(context, buffer))
     }
 
     #[inline]
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        of_either!(self, stream => Pin::new(stream).poll_write(context, bytes))
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+        of_either!(self, stream => stream.as_fd())
     }
 }
 

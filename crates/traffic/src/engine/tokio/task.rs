@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -19,8 +19,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::tokio::{Stream, instant};
-use crate::engine::unsent::Footprint;
-use crate::engine::{system_calls, unconnected};
+use crate::engine::{WorkerTotals, system_calls, unconnected};
 use crate::flow::{Doing, Flow, Opener, Want};
 use crate::tally::CallCounter;
 use crate::{EndError, lock};
@@ -44,13 +43,10 @@ pub(super) enum TaskRequest<F> {
 pub(super) struct TaskShared<F> {
     calls: CallCounter,
     buffer_size: usize,
-    pub(super) system_calls: AtomicU64,
-    pub(super) copied_bytes: AtomicU64,
-    pub(super) footprint: Arc<Footprint>,
+    pub(super) totals: WorkerTotals,
     /// Opens connections without the party.
     opener: Option<Opener>,
     requests: Mutex<Vec<TaskRequest<F>>>,
-    fault: Mutex<Option<EndError>>,
     /// Notified of requests and faults.
     pub(super) news: Notify,
 }
@@ -60,22 +56,15 @@ impl<F> TaskShared<F> {
         TaskShared {
             calls,
             buffer_size,
-            system_calls: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-            footprint: Arc::default(),
+            totals: WorkerTotals::default(),
             opener,
             requests: Mutex::new(Vec::new()),
-            fault: Mutex::new(None),
             news: Notify::new(),
         }
     }
 
     pub(super) fn take_requests(&self) -> Vec<TaskRequest<F>> {
         std::mem::take(&mut lock(&self.requests))
-    }
-
-    pub(super) fn take_fault(&self) -> Option<EndError> {
-        lock(&self.fault).take()
     }
 
     fn post(&self, request: TaskRequest<F>) {
@@ -85,7 +74,7 @@ impl<F> TaskShared<F> {
 
     /// Counts a call of the one thread that all tasks share.
     fn called(&self) {
-        self.system_calls.store(self.system_calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.totals.system_calls.store(self.totals.system_calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
@@ -117,7 +106,7 @@ impl<F: Flow> FlowTask<F> {
         is_connecting: bool,
         shared: &Arc<TaskShared<F>>,
     ) -> FlowTask<F> {
-        let mut state = FlowState::new(flow, &shared.footprint);
+        let mut state = FlowState::new(flow, &shared.totals.footprint);
         state.has_connected = is_connecting;
         FlowTask(Some(TaskConnection { state, stream, alarm: None, shared: Arc::clone(shared) }))
     }
@@ -131,7 +120,7 @@ impl<F: Flow> FlowTask<F> {
                 self.0.take().into_iter().for_each(|connection| connection.post(|flow, _| TaskRequest::Connect(flow)));
             }
             Err(fault) => {
-                *lock(&connection.shared.fault) = Some(fault);
+                connection.shared.totals.fail(fault);
                 connection.shared.news.notify_one();
             }
         }
@@ -148,7 +137,7 @@ impl<F: Flow> TaskConnection<F> {
     /// Leaves the task with a request.
     fn post(self, request: impl FnOnce(F, Option<OwnedFd>) -> TaskRequest<F>) {
         let TaskConnection { state, stream, shared, .. } = self;
-        shared.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
+        shared.totals.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
         // A connection that cannot be taken back is closed.
         let fd = stream.and_then(|stream| stream.into_fd().ok());
         shared.post(request(state.flow, fd));

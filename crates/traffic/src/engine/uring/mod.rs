@@ -96,18 +96,20 @@ pub(super) fn missing_requirement(mode: UringMode) -> Option<String> {
     needed.extend(mode.sqpoll.then_some(Feature::PollThread));
     uring::probe(&needed)
         .err()
-        .map(|missing| format!("engine {}: {}", bytegauge_model::Engine::Uring(mode), missing_text(&missing)))
+        .map(|missing| format!("engine {}: {}", bytegauge_model::Engine::Uring(mode), EndError::from(missing)))
 }
 
-/// Why io_uring cannot be used, and what else can be.
-pub(crate) fn missing_text(missing: &Missing) -> String {
-    let step = match missing {
-        Missing::NotBuilt | Missing::Refused { .. } => ": use --engine epoll",
-        Missing::SwitchedOff(_) | Missing::Filtered => ", or use --engine epoll",
-        Missing::LockedMemory { .. } | Missing::NoDescriptor => ", or use fewer flows",
-        Missing::Feature { .. } | Missing::UnsafeWithPollThread => "",
-    };
-    format!("{missing}{step}")
+impl From<Missing> for EndError {
+    /// Why io_uring cannot be used, and what else can be.
+    fn from(missing: Missing) -> EndError {
+        let step = match missing {
+            Missing::NotBuilt | Missing::Refused { .. } => ": use --engine epoll",
+            Missing::SwitchedOff(_) | Missing::Filtered => ", or use --engine epoll",
+            Missing::LockedMemory { .. } | Missing::NoDescriptor => ", or use fewer flows",
+            Missing::Feature { .. } | Missing::UnsafeWithPollThread => "",
+        };
+        EndError::Missing(format!("{missing}{step}"))
+    }
 }
 
 /// The part of the mode that the report of a run does not prove, if any.
