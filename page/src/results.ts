@@ -123,11 +123,16 @@ function one(
     h("h3", {}, link(test.id, test.title, open)),
     basis ? line(basis) : null,
     texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
+    texts.rows.length > ROWS_MAX &&
+      h("p", {}, `${texts.rows.length - ROWS_MAX} more options: bytegauge report ${view.session} --full.`),
     ...others.map(line),
     ...texts.facts.map(fact),
     details.length > 0 && h("details", { class: "notes" }, h("summary", {}, "Counts and costs"), ...details.map(line)),
   );
 }
+
+/** More options than this have no row on the page. */
+const ROWS_MAX = 48;
 
 /** Names that stay in one line. */
 const isShort = (name: string): boolean => name.length <= 20;
@@ -138,7 +143,7 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
   const options = new Map(test.options.map((option) => [option.id, option]));
   const compared = test.options.some(({ slower_upper: upper }) => upper != null);
   const multiples = test.options.some(({ slower_lower: lower }) => (lower ?? 0) > MULTIPLES);
-  const row = (id: string, at: number) => {
+  const row = ({ id, at }: { id: string; at: number }) => {
     const option = options.get(id);
     const name = option?.label ?? id;
     const isUsed = id === recommendedOf(view, test);
@@ -158,7 +163,11 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
     right ? h("span", { class: "number" }, heading) : heading;
   const pictures = compared ? [scale(ground, multiples)] : [];
   const heads = ["", ...slower.map(head), ...pictures, "", ...numbers.map(head)];
-  return table(test.title, heads, texts.rows.map(row), { kind: "options cards" });
+  const rows = texts.rows.map((id, at) => ({ id, at }));
+  // Those with an interval come first.
+  const without = ({ id }: { id: string }) => Number(options.get(id)?.slower_upper == null);
+  if (rows.length > ROWS_MAX) rows.sort((a, b) => without(a) - without(b));
+  return table(test.title, heads, rows.slice(0, ROWS_MAX).map(row), { kind: "options cards" });
 }
 
 /** Every finding and the scope, folded away; the cautions have the most important ones. */

@@ -192,12 +192,11 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
 
 /** The texts of a test on the screen. */
 function textsOf({ id, options }: Test): TestTexts {
-  const known = options.filter(({ rate }) => rate != null);
-  const rated = known.filter(({ slower_upper: upper }) => known.length <= 12 || upper != null).slice(0, 48);
+  const rated = options.filter(({ rate }) => rate != null);
   return {
     test: id,
     rows: rated.map(({ id }) => id),
-    hidden: known.length - rated.length,
+
     columns: [
       { heading: "GiB/s", texts: rated.map(({ rate }) => `${(rate ?? 0) / 1e9}`), right: true, brief: true },
       {
