@@ -234,7 +234,7 @@ fn sessions_with_a_gone_level_are_shown_only() {
 fn sessions_of_older_versions_declared_no_analyses() {
     let bench = Bench::new();
     bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
-    patch(&bench, "\"analyses\":3", "\"loops\":3");
+    patch(&bench, "\"analyses\":3", "\"analyzes\":3");
     bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by another version", "run it again"]);
     bench.run("report 1").exits(0);
 }

@@ -227,7 +227,7 @@ fn empty_plan_is_refused() {
 #[test]
 fn mesh_is_refused_before_it_measures() {
     check("mesh gather /no/such/folder", &["/no/such/folder", "directory"]);
-    check("mesh --rank 0 --size 2 --key-file key --out out --margin 0", &["--margin", "no unit"]);
+    check("mesh --rank 0 --size 2 --key-file key --out out --margin 2", &["--margin", "is not a share"]);
 }
 
 #[test]

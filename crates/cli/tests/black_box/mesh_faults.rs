@@ -151,11 +151,11 @@ fn a_rank_is_interrupted_before_it_joins() {
     let start = || apart(&bench, 1, zero.local_addr().unwrap().port(), SHORT);
     let interrupted = |rank: Running| drop(rank.wait().exits(130).complains(&["interrupted: it had not joined"]));
     // While it looks for rank 0: whatever listens there proves nothing.
-    let analyses = start();
+    let looks = start();
     let (silent, _) = zero.accept().unwrap();
-    analyses.signal("INT");
+    looks.signal("INT");
     drop(silent);
-    interrupted(analyses);
+    interrupted(looks);
     // While it waits for the settings.
     let waits = start();
     let key = Key::read(&bench.path("key")).unwrap();

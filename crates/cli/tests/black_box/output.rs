@@ -70,7 +70,7 @@ fn completions_and_the_manual() {
     assert_eq!(man.stdout.matches(".TH ").count(), 1);
     // Screens use the word analysis.
     let reported = man.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    for word in ["first analysis", "further analysis", "from analysis", "its analysis", "next analysis"] {
+    for word in ["first look", "further look", "from look", "its look", "next look"] {
         assert!(!reported.contains(word), "{word}");
     }
     for flag in ["read-size", "server-engine", "json-stream", "map", "output"] {

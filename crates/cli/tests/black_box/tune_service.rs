@@ -56,12 +56,12 @@ wait_for('move')
 child = os.fork()
 if child == 0:
     if os.fork() == 0:
-        wait_for('analysis')
+        wait_for('look')
         tell(b'moved', [moved])
     os._exit(0)
 moved.close()
 os.waitpid(child, 0)
-wait_for('analysis')
+wait_for('look')
 tell(b'waited', [server.accept()[0] for _ in range(4)])
 ";
 
@@ -177,10 +177,10 @@ fn may_trace() -> bool {
 other = os.fork()
 if other == 0:
     time.sleep(60)
-analyses = os.fork()
-if analyses == 0:
+looks = os.fork()
+if looks == 0:
     os._exit(ctypes.CDLL(None).syscall(438, os.pidfd_open(other), 0, 0) < 0)
-status = os.waitpid(analyses, 0)[1]
+status = os.waitpid(looks, 0)[1]
 os.kill(other, 9)
 os.waitpid(other, 0)
 raise SystemExit(status != 0)";
