@@ -44,7 +44,8 @@ fn check_reasons(raw: &Raw) {
 #[test]
 fn ordinary_users_have_links() {
     let ordinary = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all";
-    let tried = format!("{ordinary} unshare -Urn true && {ordinary} {BINARY} --version && {ordinary} test -w /dev/net/tun");
+    let tried =
+        format!("{ordinary} unshare -Urn true && {ordinary} {BINARY} --version && {ordinary} test -w /dev/net/tun");
     if !links_are_possible() || !possible("another user makes a link", "sh", &["-c", &tried]) {
         return;
     }
