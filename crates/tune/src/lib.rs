@@ -1,6 +1,6 @@
 //! Experiments on the sockets of a user's program: what it does with them, which options to try, and the result.
 //!
-//! A session changes options from outside while the program runs as it is ([`bytegauge_traffic::task`]); its blocks,
+//! A session changes options from outside while the program runs as it is ([`bytegauge_traffic::program`]); its blocks,
 //! intervals and store are those of every session. This crate adds what a plan cannot know: a first run that is only
 //! watched, the changes that can matter to such a program, and the screen of the result.
 #![forbid(unsafe_code)]
