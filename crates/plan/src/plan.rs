@@ -58,7 +58,7 @@ pub struct Plan {
     /// The traffic over the paths.
     #[serde(default)]
     pub workload: Workload,
-    /// The user's program, in the workload check.
+    /// The user's program, in the workload tune.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ProgramTask>,
     /// The two sides of a comparison of two, in such a plan.

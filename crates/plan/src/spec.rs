@@ -82,7 +82,7 @@ pub struct PlanSpec {
     pub gentle: bool,
     /// Factors that the plan's user must give.
     pub wants: Vec<&'static str>,
-    /// The user's program, in the workload check.
+    /// The user's program, in the workload tune.
     pub task: Option<ProgramTask>,
     /// Profiles defined here.
     pub profiles: Vec<ProfileSpec>,

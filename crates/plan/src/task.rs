@@ -25,7 +25,7 @@ const LIMIT: u64 = 4;
 const READY_MIN_NS: u64 = 5_000_000_000;
 
 /// A plan of a program without the program.
-const NO_TASK: &str = "the workload check needs a program: use bytegauge tune --values LIST -- CMD … {value} …";
+const NO_TASK: &str = "the workload tune needs a program: use bytegauge tune --values LIST -- CMD … {value} …";
 
 /// A task without values that fit it, or a workload without its task.
 pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
@@ -206,7 +206,7 @@ mod tests {
     use crate::{Catalog, resolve};
 
     fn spec(words: &[&str], flags: &[(&str, &str)]) -> PlanSpec {
-        let mut spec = PlanSpec::named("check", Workload::Tune);
+        let mut spec = PlanSpec::named("tune", Workload::Tune);
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         spec.task = Some(ProgramTask { default: Some(Level::Number(512)), ..ProgramTask::of(words, Metric::Wall) });
         let flags: Vec<_> =

@@ -104,7 +104,7 @@ pub fn run(
             done += 1;
             let differences = differences(&bench.compare(size.aa_window_ns, 0.0)?);
             let found = paired(&differences, 1.0, LEVEL);
-            alarms += u64::from(found.lower > 0.0 || found.upper < 0.0);
+            alarms += u64::from(found.excludes_zero());
             spreads.push(spread(&differences));
         }
         rows.push(aa_row(path, alarms, comparisons));

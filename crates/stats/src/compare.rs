@@ -62,6 +62,12 @@ impl Comparison {
         }
     }
 
+    /// Whether the interval excludes "no difference".
+    #[must_use]
+    pub fn excludes_zero(&self) -> bool {
+        self.lower > 0.0 || self.upper < 0.0
+    }
+
     /// The same with its interval wider by `error` (ln) on either side: a systematic error that more blocks do not reduce.
     #[must_use]
     pub fn widened(self, error: f64) -> Comparison {

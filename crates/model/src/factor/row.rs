@@ -227,7 +227,7 @@ impl Defaults {
         Defaults { datagrams: Some(text), ..self }
     }
 
-    /// The same, and in `check`.
+    /// The same, and in `tune`.
     pub(crate) const fn and_tune(self, text: &'static str) -> Defaults {
         Defaults { tune: Some(text), ..self }
     }

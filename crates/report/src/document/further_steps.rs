@@ -90,12 +90,15 @@ const BURST_BUFFERS: &str = "auto,1M,4M,16M";
 /// The receive buffer that holds a burst, or a search for the rate at which few datagrams are lost, where an option
 /// lost many.
 fn without_loss(view: &Results) -> Option<NextStep> {
-    let [_] = view.tests else { return None };
+    let [test] = view.tests else { return None };
     let is_loss = |finding: &Finding| matches!(finding.fact, Fact::Harm { harm: HarmKind::LostDatagrams, .. });
     if view.plan.workload != Workload::Stream.to_string() || !view.findings.iter().any(is_loss) {
         return None;
     }
     if view.cells.iter().any(|cell| cell.factors.burst().is_some()) {
+        if test.varied.iter().any(|name| name == "rcvbuf") {
+            return None;
+        }
         let command = again_instead(view, &["--rcvbuf"], &["--rcvbuf".to_owned(), BURST_BUFFERS.to_owned()])?;
         return Some(step(&command, "see which receive buffer holds a burst"));
     }

@@ -70,7 +70,7 @@ fn of_test(results: &Results, test: &Test) -> String {
 /// Whether its options are loads: nothing that one sets.
 fn is_of_loads(test: &Test) -> bool {
     let is_load = |row: &Factor| row.section == HelpSection::Load && row.role == Role::Condition;
-    test.varied.iter().all(|name| factor::find(name).is_some_and(is_load))
+    !test.varied.is_empty() && test.varied.iter().all(|name| factor::find(name).is_some_and(is_load))
 }
 
 /// The rate at which all calls together keep an objective; the median of the searches where none is known.

@@ -22,7 +22,7 @@ pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
 /// A/A: two names for the same thing.
 fn equal_arms(runs: Runs) -> Vec<VerificationRow> {
     let row = |noise: Noise, demand: Demand| {
-        let tally = runs.share(8000, 700, |random| is_seen(&compared(&differences(0.0, noise, random))));
+        let tally = runs.share(8000, 700, |random| compared(&differences(0.0, noise, random)).excludes_zero());
         let name = format!("A/A called different, {}", noise.name());
         runs.row(tally, name, demand, format!("{BLOCKS} blocks, alpha 5 %"))
     };
@@ -38,7 +38,7 @@ fn stolen_arms(runs: Runs) -> VerificationRow {
     let steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
     let quiet = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
     let scenario = Scenario { steal, ..quiet };
-    let tally = runs.share(8000, 701, |random| is_seen(&compared(&second_minus_first(&scenario, random))));
+    let tally = runs.share(8000, 701, |random| compared(&second_minus_first(&scenario, random)).excludes_zero());
     let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four costs 50 % more");
     runs.row(tally, "A/A called different, steal", Demand::Within(3.0, 7.0), note)
 }
@@ -56,7 +56,7 @@ fn slowdowns(runs: Runs) -> Vec<VerificationRow> {
         let mut tally = RunTally::default();
         for _ in 0..runs.repetitions(4000) {
             let got = compared(&differences(percent / 100.0, Noise::Normal, &mut random));
-            tally.count(is_seen(&got));
+            tally.count(got.excludes_zero());
             points.push((percent, 100.0 * got.difference.exp_m1()));
         }
         let note = format!("{BLOCKS} blocks, A/A control's spread 1 %");
@@ -85,11 +85,6 @@ fn borderline(runs: Runs) -> Vec<VerificationRow> {
 
 fn compared(differences: &[f64]) -> Comparison {
     paired(differences, 1.0, 0.95)
-}
-
-/// Whether an interval excludes "no difference".
-fn is_seen(comparison: &Comparison) -> bool {
-    comparison.lower > 0.0 || comparison.upper < 0.0
 }
 
 fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {

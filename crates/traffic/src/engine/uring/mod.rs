@@ -336,4 +336,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn missing_engines_have_a_next_step() {
+        let refused = Missing::Refused { doing: "making an io_uring", errno: 22 };
+        let locked = Missing::LockedMemory { doing: "making an io_uring", limit_kib: 64 };
+        for missing in [Missing::NotBuilt, Missing::SwitchedOff(2), Missing::Filtered, refused] {
+            let text = EndError::from(missing).to_string();
+            assert!(text.contains("use --engine epoll"), "{text}");
+        }
+        for missing in [locked, Missing::NoDescriptor] {
+            let text = EndError::from(missing).to_string();
+            assert!(text.contains("ulimit") && text.contains("use fewer flows"), "{text}");
+        }
+    }
 }
