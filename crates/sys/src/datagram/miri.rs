@@ -40,7 +40,7 @@ fn an_outbox_is_written_and_sent_repeatedly() {
     for len in [50, 3] {
         for slot in 0..2 {
             outbox.bytes(slot).fill(3);
-            outbox.set(slot, SlotTarget { len, peer: Some(&peer), segment: Some(10) });
+            outbox.set(slot, SlotTarget { len, peer: Some(&peer) });
             outbox.bytes(slot)[0] = 4;
         }
         assert_eq!(outbox.send(fd(), 1, 2).unwrap(), 1);

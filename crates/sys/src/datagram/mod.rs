@@ -240,8 +240,6 @@ pub struct SlotTarget<'a> {
     pub len: usize,
     /// The receiver; `None`: the peer to which the socket is connected.
     pub peer: Option<&'a PeerAddress>,
-    /// The kernel cuts it into datagrams of this length (`UDP_SEGMENT`), the last one possibly shorter.
-    pub segment: Option<u16>,
 }
 
 /// Slots for messages, with everything that a send reads.
@@ -272,7 +270,7 @@ impl Outbox {
         self.0.bytes(slot)
     }
 
-    /// Sets how much of a slot is sent, to which peer, and in which segments.
+    /// Sets how much of a slot is sent, and to which peer.
     ///
     /// # Panics
     ///
@@ -288,8 +286,6 @@ impl Outbox {
             self.0.peers.all_mut()[slot] = *peer;
             header.msg_namelen = peer.len();
         }
-        header.msg_controllen =
-            to.segment.map_or(0, |segment| self.0.controls.all_mut()[slot].write_segment(segment)) as _;
     }
 
     /// Sends the slots from `first` up to `end`: one by sendmsg(2), several by sendmmsg(2). Returns the number of messages

@@ -135,7 +135,7 @@ impl MessageSlots {
 /// Length, level and type of a control message (`struct cmsghdr` on 64-bit Linux).
 const HEADER: usize = 16;
 
-/// Room for the requested message, the segment, of 24 bytes.
+/// Room for the message of joined datagrams, their size, of 24 bytes.
 const ROOM: usize = 32;
 
 /// A buffer for control messages.
@@ -156,16 +156,6 @@ impl Control {
     /// The first `len` bytes, as many as the kernel filled.
     pub(crate) fn filled(&self, len: usize) -> &[u8] {
         &self.0[..len.min(ROOM)]
-    }
-
-    /// Requests datagrams of `segment` bytes (`UDP_SEGMENT`). Returns the number of bytes of the messages.
-    pub(crate) fn write_segment(&mut self, segment: u16) -> usize {
-        let len = HEADER + size_of::<u16>();
-        self.0[..8].copy_from_slice(&len.to_ne_bytes());
-        self.0[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-        self.0[12..16].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        self.0[16..18].copy_from_slice(&segment.to_ne_bytes());
-        len.next_multiple_of(align_of::<libc::cmsghdr>())
     }
 }
 

@@ -85,7 +85,7 @@ fn answers_go_back_to_each_sender() {
         let source = inbox.source(slot);
         assert_eq!(source.ip(), Some(client.local_addr().unwrap()));
         outbox.bytes(slot)[0] = inbox.bytes(slot)[0] + 10;
-        outbox.set(slot, SlotTarget { len: 1, peer: Some(&source), segment: None });
+        outbox.set(slot, SlotTarget { len: 1, peer: Some(&source) });
     }
     assert_eq!(outbox.send(server.as_fd(), 0, 3).unwrap(), 3);
     for (number, client) in clients.iter().enumerate() {
@@ -126,7 +126,7 @@ fn sends_are_segmented_and_receives_joined() {
     option::set(right.as_fd(), &option::UDP_COALESCE.to(true)).unwrap();
     let mut outbox = Outbox::new(1, 2500);
     outbox.bytes(0).fill(7);
-    outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
+    option::set(left.as_fd(), &option::UDP_SEGMENT.to(1000)).unwrap();
     assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap(), 1);
     let mut inbox = Inbox::new(1, 65_535, false);
     inbox.receive(right.as_fd()).unwrap();
@@ -140,7 +140,7 @@ fn sends_are_segmented_and_receives_joined() {
 fn without_gro_each_datagram_arrives_alone() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 2500);
-    outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
+    option::set(left.as_fd(), &option::UDP_SEGMENT.to(1000)).unwrap();
     outbox.send(left.as_fd(), 0, 1).unwrap();
     let mut inbox = Inbox::new(8, 2000, false);
     assert_eq!(inbox.receive(right.as_fd()).unwrap(), 3);

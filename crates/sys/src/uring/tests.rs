@@ -356,9 +356,10 @@ fn multishot_messages_report_joined_and_truncated() {
     ring.receive_messages(5, right.as_fd(), pool);
     ring.wait(0, None).unwrap();
     let outgoing = ring.new_message(500).unwrap();
-    for (len, segment) in [(200, None), (300, Some(100)), (500, None)] {
+    for (len, segment) in [(200, None), (300, Some(100_u64)), (500, None)] {
         ring.message(outgoing).unwrap().fill(3);
-        ring.send_message(9, left.as_fd(), outgoing, SlotTarget { len, peer: None, segment });
+        crate::option::set(left.as_fd(), &crate::option::UDP_SEGMENT.to(segment.unwrap_or(0))).unwrap();
+        ring.send_message(9, left.as_fd(), outgoing, SlotTarget { len, peer: None });
         for _ in 0..2 {
             let completion = next(&mut ring);
             let Completion { token: 5, more: true, event: OpResult::Received { taken: Some(mut taken), .. } } =
@@ -368,7 +369,7 @@ fn multishot_messages_report_joined_and_truncated() {
                 continue;
             };
             let parcel = ring.parcel(&mut taken).unwrap();
-            let expected = Arrived { len, truncated: len > 300, segment: segment.map(usize::from) };
+            let expected = Arrived { len, truncated: len > 300, segment: segment.map(|bytes| bytes as usize) };
             assert_eq!(parcel.arrived, expected);
             assert_eq!(parcel.bytes, vec![3; len.min(300)]);
             assert_eq!(parcel.source.ip(), Some(left.local_addr().unwrap()));

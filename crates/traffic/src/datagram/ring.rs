@@ -341,7 +341,7 @@ impl ReceiverRing {
                 (id, reply.len())
             }
         };
-        self.engine.ring.send_message(index as u64, fd, id, SlotTarget { len, peer: Some(to), segment: None });
+        self.engine.ring.send_message(index as u64, fd, id, SlotTarget { len, peer: Some(to) });
         true
     }
 

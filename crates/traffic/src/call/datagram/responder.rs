@@ -170,7 +170,7 @@ impl DatagramResponder {
 fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usize> {
     let mut outbox = Outbox::new(1, bytes.len());
     outbox.bytes(0).copy_from_slice(bytes);
-    outbox.set(0, SlotTarget { len: bytes.len(), peer: Some(peer), segment: None });
+    outbox.set(0, SlotTarget { len: bytes.len(), peer: Some(peer) });
     outbox.send(fd, 0, 1)
 }
 

@@ -113,7 +113,7 @@ impl ServerIo<'_> {
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
                 self.responder.write_head(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();
-                outbox.set(slot, SlotTarget { len, peer: Some(&from), segment: None });
+                outbox.set(slot, SlotTarget { len, peer: Some(&from) });
             }
             self.answers.push(answer);
         }
