@@ -110,28 +110,18 @@ impl Method {
 pub enum Inconclusive {
     /// No cell is present.
     NoCells,
-    /// Fewer than two usable blocks, after merging by `merged_by`.
-    TooFewBlocks {
-        /// Blocks left.
-        blocks: usize,
-        /// Neighbouring blocks merged into one.
-        merged_by: usize,
-    },
+    /// Fewer than two usable blocks: this number.
+    TooFewBlocks(usize),
 }
 
 impl fmt::Display for Inconclusive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCells => write!(f, "no block was measured"),
-            Self::TooFewBlocks { blocks, merged_by: 1 } => {
+            Self::TooFewBlocks(blocks) => {
                 let plural = if *blocks == 1 { "" } else { "s" };
                 write!(f, "{blocks} usable block{plural}; at least {FEW_BLOCKS} are needed")
             }
-            Self::TooFewBlocks { blocks, merged_by } => write!(
-                f,
-                "neighbouring blocks depend on each other; merged by {merged_by} only {blocks} are left, \
-                 at least {FEW_BLOCKS} are needed"
-            ),
         }
     }
 }
@@ -399,7 +389,7 @@ fn why_inconclusive(present: &[usize], merging: &Merge) -> Option<Inconclusive> 
     if present.is_empty() {
         Some(Inconclusive::NoCells)
     } else if merging.blocks < FEW_BLOCKS {
-        Some(Inconclusive::TooFewBlocks { blocks: merging.blocks, merged_by: merging.by })
+        Some(Inconclusive::TooFewBlocks(merging.blocks))
     } else {
         None
     }

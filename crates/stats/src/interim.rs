@@ -75,9 +75,7 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
         return None;
     }
     match verdict.inconclusive {
-        Some(Inconclusive::TooFewBlocks { blocks, merged_by }) => {
-            return Some((FEW_BLOCKS - blocks) * merged_by);
-        }
+        Some(Inconclusive::TooFewBlocks(blocks)) => return Some(FEW_BLOCKS - blocks),
         Some(Inconclusive::NoCells) => return None,
         None => {}
     }

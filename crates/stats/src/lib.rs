@@ -11,7 +11,7 @@
 //! trials.
 //!
 //! Other modules: [`quantile`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
-//! sessions), [`noise_grade`] (the environment, and whether CPU steal depends on the cell) and [`knee`] (the search for a rate). The
+//! sessions), [`noise_grade`] (the environment) and [`knee`] (the search for a rate). The
 //! crate `selftest` tests every claim with trials whose truth is known.
 
 #![forbid(unsafe_code)]

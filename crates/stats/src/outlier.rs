@@ -24,8 +24,6 @@ pub struct Limited {
     pub rows: Vec<Vec<f64>>,
     /// Trials limited because they were slow, by column.
     pub slow: Vec<usize>,
-    /// Trials limited because they were fast, by column.
-    pub fast: Vec<usize>,
 }
 
 /// Limits ln costs, one row per block, one column per cell: each trial's deviation from the common level of its block
@@ -36,7 +34,7 @@ pub struct Limited {
 #[must_use]
 pub fn limit_rows(rows: &[Vec<f64>]) -> Limited {
     let cells = rows.first().map_or(0, Vec::len);
-    let mut limited = Limited { rows: rows.to_vec(), slow: vec![0; cells], fast: vec![0; cells] };
+    let mut limited = Limited { rows: rows.to_vec(), slow: vec![0; cells] };
     let Some(reach) = spread_of_pairs(rows, cells).map(|spread| SPREADS * spread).filter(|reach| *reach > 0.0) else {
         return limited;
     };
@@ -47,7 +45,6 @@ pub fn limit_rows(rows: &[Vec<f64>]) -> Limited {
         for (i, deviation) in deviations.iter().enumerate() {
             let own = deviation - common;
             limited.slow[i] += usize::from(own > reach);
-            limited.fast[i] += usize::from(own < -reach);
             if own.abs() > reach {
                 row[i] = middles[i] + common + own.clamp(-reach, reach);
             }
@@ -149,14 +146,14 @@ mod tests {
         let mut moved = rows.clone();
         moved[3].iter_mut().for_each(|value| *value += 2.3);
         let (plain, burst) = (limit_rows(&rows), limit_rows(&moved));
-        assert_eq!((plain.slow, plain.fast), (burst.slow, burst.fast));
+        assert_eq!(plain.slow, burst.slow);
     }
 
     #[test]
     fn little_of_gaussian_noise_is_limited() {
         let limited = limit_rows(&noise(2000, 6, 3));
-        let share = (limited.slow.iter().sum::<usize>() + limited.fast.iter().sum::<usize>()) as f64 / 12_000.0;
-        assert!(share < 0.01, "{share}");
+        let share = limited.slow.iter().sum::<usize>() as f64 / 12_000.0;
+        assert!(share < 0.005, "{share}");
     }
 
     #[test]

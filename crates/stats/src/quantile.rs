@@ -63,7 +63,7 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
 //
 // The number of trials below the true median is binomial with share 1/2 for any noise, so an interval between two
 // order statistics is exact. A t interval is not: on log-normal noise it covers 85 to 88 % where 95 % is claimed. The
-// drawback is that the coverage has steps; the attained coverage is part of the result.
+// drawback is that the coverage has steps.
 //
 // Never assumes a shape of the noise. Never pools samples within a trial: a trial is one value.
 
@@ -134,7 +134,7 @@ pub fn batched_interval(values: &[f64], batches: usize, level: f64) -> Option<(f
     student_interval(&means, level).filter(|_| values.len() >= 6)
 }
 
-/// The largest rank `k` whose interval still covers at `level`, with the coverage it attains; rank 0 = no interval.
+/// The largest rank `k` whose interval still covers at `level`; rank 0 = no interval.
 fn rank(n: usize, level: f64) -> usize {
     if n == 0 {
         return 0;
