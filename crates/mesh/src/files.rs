@@ -238,9 +238,15 @@ fn drop_explained(rows: &mut Vec<MeshRow>) {
     }
     // Failed trials of a part of which others were measured stay: they are results of their own.
     rows.retain(|row| weight(row) == best[&row.place.part()] || row.option.is_some());
-    let mut seen: HashSet<(u32, Rank)> = HashSet::new();
-    let mut keep: Vec<bool> =
-        rows.iter().rev().map(|row| row.option.is_some() || seen.insert(row.place.part())).collect();
+    // A slot that was measured again has the trials of its other clients twice: one of each stays, rather a measured one.
+    let trial = |row: &MeshRow| (row.place.part(), row.place.hub, row.option, row.sender);
+    let measured: HashSet<_> = rows.iter().filter(|row| row.outcome == Outcome::Measured).map(trial).collect();
+    let (mut seen, mut trials) = (HashSet::new(), HashSet::new());
+    let mut stays = |row: &MeshRow| match row.option {
+        None => seen.insert(row.place.part()),
+        Some(_) => (row.outcome == Outcome::Measured || !measured.contains(&trial(row))) && trials.insert(trial(row)),
+    };
+    let mut keep: Vec<bool> = rows.iter().rev().map(&mut stays).collect();
     keep.reverse();
     let mut keep = keep.into_iter();
     rows.retain(|_| keep.next().unwrap_or(true));

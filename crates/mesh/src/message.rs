@@ -150,7 +150,6 @@ mod tests {
         let (slot, outcome) = (place.slot, Outcome::Measured);
         let report = ToRankZero::Report { slot, outcome, rates: vec![rate(998, 999), rate(999, 998)] };
         let bytes = serde_json::to_vec(&start).unwrap().len() + serde_json::to_vec(&report).unwrap().len();
-        // docs/mesh.md states this number.
         assert!(bytes < 500, "{bytes}");
     }
 }

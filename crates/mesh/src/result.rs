@@ -7,7 +7,7 @@
 //!
 //! Pure: takes numbers, returns numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_stats::compare::benjamini_hochberg;
 use bytegauge_stats::quantile::median;
@@ -138,20 +138,16 @@ impl MeshResult {
 
     fn find_suspects(&mut self, margin: f64) {
         let below = (1.0 - margin).ln();
-        let is_slow = |pair: &DirectedPair| {
-            self.slow_links.iter().any(|link| (link.sender, link.receiver) == (pair.sender, pair.receiver))
-        };
+        let slow: BTreeSet<(Rank, Rank)> = self.slow_links.iter().map(|link| (link.sender, link.receiver)).collect();
+        let is_slow = |pair: &DirectedPair| slow.contains(&(pair.sender, pair.receiver));
         let is_few = |pair: &&DirectedPair| {
             pair.residual < below && pair.residuals.len() < 2 * REPETITIONS_MIN && !is_slow(pair)
         };
         let mut pairs: Vec<&DirectedPair> = self.fit.pairs.iter().filter(is_few).collect();
         pairs.sort_by(|one, other| one.residual.total_cmp(&other.residual));
-        for pair in pairs {
-            let unordered = (pair.sender.min(pair.receiver), pair.sender.max(pair.receiver));
-            if !self.suspects.contains(&unordered) {
-                self.suspects.push(unordered);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let unordered = pairs.iter().map(|pair| (pair.sender.min(pair.receiver), pair.sender.max(pair.receiver)));
+        self.suspects.extend(unordered.filter(|pair| seen.insert(*pair)));
         let effects = self.fit.senders.iter().chain(&self.fit.receivers);
         let mut hosts: Vec<(Rank, f64)> = effects.map(|(rank, effect)| (*rank, *effect)).collect();
         hosts.retain(|(rank, effect)| *effect < below && self.slow_hosts.iter().all(|host| host.rank != *rank));
@@ -296,6 +292,10 @@ impl Rules {
 
     /// Tests the effect of a host by its residuals with each partner.
     fn host(&self, effect: f64, residuals: &[f64]) -> Tested {
+        // With one partner, the host cannot be told from the link.
+        if residuals.len() < 2 {
+            return Tested { p: 1.0, ..self.test(effect, self.noise.between) };
+        }
         let own = scale(residuals);
         let error = MEDIAN_BY_MEAN * own.max(self.noise.between) / (residuals.len().max(1) as f64).sqrt();
         self.test(effect + middle(residuals), error)

@@ -9,7 +9,6 @@
 use std::ops::Range;
 
 use bytegauge_stats::rng::{RandomStream, seeded};
-use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 use crate::pattern::MeshPattern;
@@ -44,7 +43,7 @@ impl MeshSlot<'_> {
 }
 
 /// The slots of a mesh in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSchedule {
     ranks: u32,
     /// Whether an external server is the hub of every slot.
@@ -55,7 +54,7 @@ pub struct MeshSchedule {
     members: Vec<Rank>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotRow {
     replicate: u32,
     round: u32,

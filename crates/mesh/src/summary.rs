@@ -27,6 +27,8 @@ pub struct MeshSummary {
     pub measured: usize,
     /// Parts without a measured trial: how many, by reason, the most frequent first.
     pub missing: Vec<(String, usize)>,
+    /// Trials that failed in parts of which others were measured, and were not measured later, in the same way.
+    pub failed: Vec<(String, usize)>,
     /// Whether files of ranks that took part are somewhere else.
     pub has_files_elsewhere: bool,
     /// Racks by number.
@@ -66,6 +68,7 @@ impl MeshSummary {
             parts,
             measured: measured.len(),
             missing,
+            failed: failed(&data.rows, &measured),
             has_files_elsewhere,
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
@@ -101,9 +104,25 @@ fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(St
         };
         *missing.entry(reason).or_default() += 1;
     }
-    let mut reasons: Vec<(String, usize)> = missing.into_iter().collect();
+    (parts.len(), most_frequent(missing), has_files_elsewhere)
+}
+
+/// The failed trials of parts of which others were measured: how many, by reason.
+fn failed(rows: &[MeshRow], measured: &BTreeSet<(u32, Rank)>) -> Vec<(String, usize)> {
+    let trial = |row: &MeshRow| (row.place.part(), row.option, row.sender);
+    let known: BTreeSet<_> = rows.iter().filter(|row| row.outcome == Outcome::Measured).map(trial).collect();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for row in rows.iter().filter(|row| measured.contains(&row.place.part()) && !known.contains(&trial(row))) {
+        let reason = row.option.and(row.outcome.reason());
+        reason.into_iter().for_each(|reason| *reasons.entry(reason.to_owned()).or_default() += 1);
+    }
+    most_frequent(reasons)
+}
+
+fn most_frequent(reasons: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
     reasons.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    (parts.len(), reasons, has_files_elsewhere)
+    reasons
 }
 
 /// The mean of the sums of the rates at each hub, by option. Slots of which a client is missing do not count.

@@ -30,13 +30,12 @@ impl FollowUpState {
         let (racks, _) = rack_numbers(settings.ranks, |rank| racks.get(&rank).map(String::as_str));
         let (margin, seed) = (settings.margin, settings.seed);
         let find = move || {
-            let mut rounds = Vec::new();
+            let mut rounds: Vec<FollowUpRound> = Vec::new();
             for of_option in &samples {
-                for round in follow_up(&MeshResult::of(of_option, &racks, margin), seed) {
-                    if !rounds.contains(&round) || samples.len() == 1 {
-                        rounds.push(round);
-                    }
-                }
+                // A round that an option before has asked for is made once; those of one option are repetitions.
+                let earlier = rounds.clone();
+                let own = follow_up(&MeshResult::of(of_option, &racks, margin), seed);
+                rounds.extend(own.into_iter().filter(|round| !earlier.contains(round)));
             }
             rounds
         };

@@ -1,6 +1,6 @@
 //! A rank: runs an agent for its partners, and measures when rank 0 tells it to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -427,7 +427,8 @@ impl MeasuringRank {
         if agent.port() < PRIVILEGED {
             return Err(format!("the agent of its partner would be at the privileged port {agent}"));
         }
-        let link = || AgentLink::open(agent, &self.key, self.settings.slot_ns().saturating_mul(4));
+        let asked_ns = self.settings.slot_ns().saturating_mul(4).min(AGENT_SESSION_NS);
+        let link = || AgentLink::open(agent, &self.key, asked_ns);
         let links = (0..sessions_of_client(&self.settings))
             .map(|_| link().map(|link| Arc::new(link) as Arc<dyn RemoteHost>))
             .collect::<Result<_, FarError>>();
@@ -438,6 +439,9 @@ impl MeasuringRank {
         })
     }
 }
+
+/// The longest session that the agent of a rank allows, nanoseconds.
+const AGENT_SESSION_NS: u64 = 3_600_000_000_000;
 
 fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
     MeshRow { sender: Some(place.client), ..MeshRow::without_numbers(place, Outcome::Failed(reason), unix_ns()) }
@@ -452,9 +456,9 @@ fn outcome_of(rows: &[MeshRow]) -> Outcome {
 
 /// Slots of an earlier run whose part is complete: every cell was measured in each of its directions.
 fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
-    let mut counts = BTreeMap::new();
+    let mut measured: BTreeMap<u32, BTreeSet<_>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.outcome == Outcome::Measured) {
-        *counts.entry(row.place.slot).or_insert(0) += 1;
+        measured.entry(row.place.slot).or_default().insert((row.option, row.sender));
     }
-    counts.into_iter().filter(|(_, count)| *count >= settings.rows_of_part()).map(|(slot, _)| slot).collect()
+    measured.into_iter().filter(|(_, trials)| trials.len() >= settings.rows_of_part()).map(|(slot, _)| slot).collect()
 }

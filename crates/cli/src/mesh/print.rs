@@ -52,11 +52,7 @@ fn filled(template: &str, size: u32, flags: &[&str]) -> String {
     let words: String = quoted.iter().map(|flag| format!(" {flag}")).collect();
     // Every JSON string is one of YAML.
     let list: String = flags.iter().map(|flag| format!(", {}", serde_json::Value::from(*flag))).collect();
-    template
-        .replace("@SIZE@", &size.to_string())
-        .replace("@LAST@", &size.saturating_sub(1).to_string())
-        .replace("@FLAGS@", &words)
-        .replace("@LIST@", &list)
+    template.replace("@SIZE@", &size.to_string()).replace("@FLAGS@", &words).replace("@LIST@", &list)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRa
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
 use bytegauge_mesh::pattern::FollowUpRound;
 use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
+use bytegauge_model::escape;
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_wire::{Key, LineError, Receiver, Sender};
@@ -466,7 +467,7 @@ impl<'a> Board<'a> {
 
     fn note(&self, text: &str) {
         if !self.zero.flags.quiet {
-            terminal::note(&format!("mesh: {text}"));
+            terminal::note(&format!("mesh: {}", escape::line(text)));
         }
     }
 

@@ -143,7 +143,14 @@ fn listen_at(name: &str) -> Result<TcpListener, Failure> {
     };
     let addresses: Vec<SocketAddr> = name.to_socket_addrs().map_err(wrong)?.collect();
     let mut last = io::Error::other("the name has no address");
-    for address in &addresses {
+    // The name of a host often leads to loopback on that host alone (127.0.1.1 in /etc/hosts), where no other one could connect.
+    let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+    let is_of_host = host != "localhost" && host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
+    let own = |address: &SocketAddr| match is_of_host && address.ip().is_loopback() {
+        true => SocketAddr::new(unspecified(address.ip()), address.port()),
+        false => *address,
+    };
+    for address in addresses.iter().map(own) {
         match TcpListener::bind(address) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = error,

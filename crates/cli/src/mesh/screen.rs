@@ -5,6 +5,7 @@ use std::path::Path;
 use bytegauge_mesh::files::MeshData;
 use bytegauge_mesh::summary::{CallTimes, MeshStanding, MeshSummary, percentile};
 use bytegauge_mesh::{MeshResult, Rank, RateShift};
+use bytegauge_model::escape;
 use bytegauge_model::unit::{byte_rate, call_rate, counted};
 use bytegauge_model::{Nanos, Workload};
 use bytegauge_stats::lifetimes::Lifetimes;
@@ -244,8 +245,8 @@ fn option(name: &str) -> String {
 
 fn rank(data: &MeshData, rank: Rank) -> String {
     match data.host(rank) {
-        Some(host) if rank < data.settings.ranks => format!("{host} (rank {rank})"),
-        Some(server) => server.to_owned(),
+        Some(host) if rank < data.settings.ranks => format!("{} (rank {rank})", escape::line(host)),
+        Some(server) => escape::line(server).into_owned(),
         None => format!("rank {rank}"),
     }
 }
@@ -269,15 +270,17 @@ fn slower(shift: &RateShift) -> String {
 }
 
 fn missing(summary: &MeshSummary) -> Vec<String> {
-    if summary.missing.is_empty() {
-        return Vec::new();
-    }
-    let all: usize = summary.missing.iter().map(|(_, count)| count).sum();
-    let mut lines = vec![format!("Not measured: {}", counted(all, "test"))];
-    lines.extend(summary.missing.iter().take(REASONS_LISTED).map(|(reason, count)| format!("  {count}: {reason}")));
-    if summary.missing.len() > REASONS_LISTED {
-        lines.push(format!("  and {} more reasons", summary.missing.len() - REASONS_LISTED));
-    }
+    let listed = |head: &str, what: &str, reasons: &[(String, usize)]| {
+        let all: usize = reasons.iter().map(|(_, count)| count).sum();
+        let head = (all > 0).then(|| format!("{head}: {}", counted(all, what)));
+        let each = reasons.iter().take(REASONS_LISTED);
+        let each = each.map(|(reason, count)| format!("  {count}: {}", escape::line(reason)));
+        let more = reasons.len().saturating_sub(REASONS_LISTED);
+        let more = (more > 0).then(|| format!("  and {}", counted(more, "more reason")));
+        head.into_iter().chain(each).chain(more).collect::<Vec<_>>()
+    };
+    let mut lines = listed("Not measured", "test", &summary.missing);
+    lines.extend(listed("Failed in tests that were measured", "trial", &summary.failed));
     if summary.has_files_elsewhere {
         lines.push(
             "Copy the files rank-*.jsonl of all hosts into one directory, then: bytegauge mesh gather DIR".into(),

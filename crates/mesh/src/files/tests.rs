@@ -67,6 +67,37 @@ fn impossible_files_are_damaged() {
 }
 
 #[test]
+fn a_slot_that_is_measured_again_counts_once() {
+    let of = |client: Rank, outcome: Outcome, rate: f64| {
+        let row = row();
+        MeshRow {
+            place: SlotPlace { client, clients: 2, ..row.place },
+            outcome,
+            rate: Some(rate),
+            sender: Some(client),
+            ..row
+        }
+    };
+    let failed = || Outcome::Failed("refused".into());
+    let mut rows = vec![
+        of(1, Outcome::Measured, 1.0),
+        of(2, failed(), 0.0),
+        of(2, Outcome::Measured, 2.0),
+        of(1, Outcome::Measured, 3.0),
+    ];
+    drop_explained(&mut rows);
+    let rates: Vec<f64> = rows.iter().filter_map(|row| row.rate).collect();
+    assert_eq!(rates, [2.0, 3.0]);
+}
+
+#[test]
+fn trials_that_fail_next_to_measured_ones_are_told() {
+    let other = MeshRow { sender: Some(0), outcome: Outcome::Failed("refused".into()), rate: None, ..row() };
+    let summary = crate::summary::MeshSummary::of(&gathered(&header(), &[row(), other]).unwrap());
+    assert_eq!((summary.measured, summary.failed), (1, vec![("refused".to_owned(), 1)]));
+}
+
+#[test]
 fn links_are_replaced_and_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let other = dir.path().join("other");
