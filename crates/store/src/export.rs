@@ -113,14 +113,20 @@ fn results(workload: Workload) -> &'static [CsvColumn] {
 
 impl Store {
     /// Writes the raw trials of a session as CSV, one row each, in the order of measurement. If `redact` is set, output
-    /// of programs is left out.
+    /// of programs and commands of relays are left out.
     ///
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_csv(&self, id: SessionId, redact: bool, out: impl Write) -> Result<(), StoreError> {
         // A workload that this version does not know has no columns.
         let workload: Workload = self.session(id)?.workload.parse().unwrap_or_default();
-        let rows = self.cells(id)?;
+        let mut rows = self.cells(id)?;
+        let mut commands = RelayCommands::default();
+        for row in rows.iter_mut().filter(|_| redact) {
+            if let Level::Name(relay) = row.cell.factors.get("relay") {
+                row.cell.factors.set("relay", Level::Name(commands.without(&relay)));
+            }
+        }
         let extra = factors_beyond_the_table(&rows);
         let cells: HashMap<&CellId, &CellRow> = rows.iter().map(|row| (&row.cell.id, row)).collect();
         let complete: BTreeMap<u64, bool> = self.blocks(id)?.into_iter().map(|b| (b.index, b.complete)).collect();
@@ -153,8 +159,13 @@ impl Store {
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_jsonl(&self, id: SessionId, redact: bool, mut out: impl Write) -> Result<(), StoreError> {
+        let mut commands = RelayCommands::default();
         let mut write = |line: &ExchangeLine| -> Result<(), StoreError> {
-            let text = serde_json::to_string(line)?;
+            let mut line = serde_json::to_value(line)?;
+            if redact {
+                commands.redact(&mut line, false);
+            }
+            let text = serde_json::to_string(&line)?;
             Ok(writeln!(out, "{}", escape::json(&text))?)
         };
         let mut session = self.session(id)?;
@@ -287,6 +298,17 @@ const LEFT_OUT: &str = "(redacted)";
 /// Removes the commands from a session's plan, and its notes, which may quote them.
 fn redact_session(record: &mut SessionRecord) {
     record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
+    for side in ["/versus/a/words", "/versus/b/words"] {
+        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
+    }
+    record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
+    if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {
+        notes.iter_mut().for_each(|note| *note = LEFT_OUT.into());
+    }
+    for skipped in record.plan.get_mut("skipped").and_then(Value::as_array_mut).into_iter().flatten() {
+        // A cell, and why it was skipped.
+        skipped.pointer_mut("/1").into_iter().for_each(remove_reason);
+    }
     let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
     let out = || Value::from(vec![LEFT_OUT]);
     for name in ["command", "prepare"]
@@ -312,12 +334,43 @@ fn redact_session(record: &mut SessionRecord) {
         server.get_mut("ready").into_iter().for_each(remove_text);
     }
     task.get_mut("metric").into_iter().for_each(remove_text);
-    for side in ["/versus/a/words", "/versus/b/words"] {
-        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
+}
+
+/// The commands of relays, each of which is replaced by the same number everywhere.
+#[derive(Default)]
+struct RelayCommands(Vec<String>);
+
+impl RelayCommands {
+    /// The level of a relay without its command.
+    fn without(&mut self, relay: &str) -> String {
+        if !relay.starts_with("cmd:") {
+            return relay.to_owned();
+        }
+        let known = self.0.iter().position(|other| other == relay);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(relay.to_owned());
+            self.0.len() - 1
+        });
+        // An import accepts it as a command.
+        format!("cmd:{LEFT_OUT} {} {{listen}} {{upstream}}", at + 1)
     }
-    record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
-    if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {
-        notes.iter_mut().for_each(|note| *note = LEFT_OUT.into());
+
+    /// Replaces them in all that is called `relay`.
+    fn redact(&mut self, value: &mut Value, is_relay: bool) {
+        match value {
+            Value::String(text) if is_relay => *text = self.without(text),
+            Value::Array(all) => all.iter_mut().for_each(|one| self.redact(one, is_relay)),
+            Value::Object(all) => all.iter_mut().for_each(|(name, one)| self.redact(one, is_relay || name == "relay")),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the reason from an outcome.
+fn remove_reason(outcome: &mut Value) {
+    if let Ok(mut known) = serde_json::from_value::<Outcome>(outcome.take()) {
+        redact_outcome(&mut known);
+        *outcome = serde_json::json!(known);
     }
 }
 
@@ -354,5 +407,9 @@ mod tests {
         check("regex:my secret", "regex:(redacted)");
         check("time:took ([0-9.]+)s", "time:(redacted)");
         check("unix:/home/me/sock", "unix:(redacted)");
+        let mut line = serde_json::json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a"});
+        RelayCommands::default().redact(&mut line, false);
+        let expected = ["direct", "cmd:(redacted) 1 {listen} {upstream}"];
+        assert_eq!(line, serde_json::json!({"relay": expected, "metric": "cmd:a"}));
     }
 }

@@ -69,6 +69,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Removes the lock files of killed sessions: those that can be locked.
 pub(crate) fn sweep(store: &Path) {
+    let store = &at_its_file(store);
     let Some(name) = store.file_name() else { return };
     let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -100,9 +101,14 @@ impl Drop for SessionLock {
 }
 
 fn lock_path(store: &Path, session: SessionId) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
+    let mut name = at_its_file(store).into_os_string();
     name.push(format!(".session-{session}.lock"));
     name.into()
+}
+
+/// The path of the file to which a link leads: whatever name a process was given, there is one lock.
+fn at_its_file(store: &Path) -> PathBuf {
+    fs::canonicalize(store).unwrap_or_else(|_| store.to_owned())
 }
 
 // Detects that the file was deleted, replaced or cut short. An open database continues to accept transactions then,
