@@ -146,7 +146,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Store(error) => error.into(),
-            RunError::OldPlan(_) | RunError::Elsewhere { .. } | RunError::Over { .. } => {
+            RunError::OldPlan(_) | RunError::Elsewhere { .. } | RunError::Over { .. } | RunError::NothingLeft(_) => {
                 Failure::usage(error.to_string())
             }
             _ => Failure::failed(error.to_string()),

@@ -5,7 +5,7 @@
 //! `run --resume` without a plan continues any session.
 
 use bytegauge_harness::{Ahead, AnalysisState, RunError, stored_plan};
-use bytegauge_model::{Factor, Level, SessionId, Workload};
+use bytegauge_model::{Factor, Level, ProgramTask, SessionId, SessionStatus, Workload};
 use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
@@ -56,6 +56,14 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
             return Err(another(id, &factor.flag()));
         }
     }
+    // These are not read without the command, so they could only be ignored.
+    let unread = ["finalists", "also", "metric", "prepare", "ready", "stop", "option", "sysctl", "on", "crossed"];
+    let unread = unread.into_iter().chain(UNREAD_OF_PROGRAMS);
+    if let Some(flag) = unread.into_iter().find(|name| args::is_given(matches, name)) {
+        return Err(Failure::usage(format!(
+            "--{flag} is that of session {id}: leave it out to continue, or start a new session without --resume"
+        )));
+    }
     let mut design = PlanSpec::named(&plan.name, plan.workload);
     design_flags::apply(&mut design, matches)?;
     let asked = Plan {
@@ -74,6 +82,21 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     Ok(begun)
 }
 
+/// Further flags of programs that are not read without the command.
+const UNREAD_OF_PROGRAMS: [&str; 11] = [
+    "start",
+    "now",
+    "recommendation",
+    "pid",
+    "port",
+    "peer",
+    "max-harm",
+    "a-option",
+    "b-option",
+    "a-sysctl",
+    "b-sysctl",
+];
+
 /// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits
 /// every plan of it that is not a named plan.
 fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) -> Result<(), Failure> {
@@ -91,7 +114,7 @@ fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) 
 /// A session that can be continued: to its next analysis, or with `--until` to its last one.
 fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begun, Failure> {
     let record = store.session(session)?;
-    if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
+    if record.imported {
         return Err(Failure::usage(format!(
             "session {session} was measured elsewhere and imported: show it with `bytegauge report {session}`, or start a \
              new one"
@@ -99,8 +122,9 @@ fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begu
     }
     let groups = store.groups(session)?;
     let plan = stored_plan(session, record.plan)?;
-    let next = AnalysisState::analysis_ahead(AnalysisState::of(&groups), record.status)
-        .ok_or(RunError::Over { session, analyses: plan.analyses })?;
+    let state = AnalysisState::of(&groups);
+    let next = AnalysisState::analysis_ahead(state, record.status)
+        .ok_or_else(|| RunError::over(session, state, plan.analyses))?;
     let analysis = if args::text(matches, "until").is_some() { plan.analyses } else { next };
     let ahead = Ahead::of(&groups, &store.blocks(session)?, analysis);
     Ok(Begun { id: session, plan, analysis, ahead })
@@ -124,7 +148,9 @@ fn latest(store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, StoreE
     let asked = |name: &str| plan.is_none_or(|plan| plan == name);
     for summary in store.sessions()?.iter().filter(|summary| !summary.imported && asked(&summary.plan_name)) {
         let state = AnalysisState::of(&store.groups(summary.id)?);
-        if AnalysisState::analysis_ahead(state, summary.status).is_some() {
+        // A session that was killed still counts as running.
+        let is_free = summary.status != SessionStatus::Running || !store.is_owned(summary.id);
+        if is_free && AnalysisState::analysis_ahead(state, summary.status).is_some() {
             return Ok(Some(summary.id));
         }
     }
@@ -143,12 +169,15 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     let factors = args::factors(matches, asked.workload)?
         .into_iter()
         .map(|(factor, _)| (factor.flag(), levels(asked, factor).join(","), levels(begun, factor).join(",")));
-    if let Some(task) = asked.task.as_ref().filter(|_| given("command") || given("load") || given("start"))
-        && begun.task.as_ref().is_some_and(|begun| begun.command != task.command || begun.server != task.server)
+    let of_task = ["command", "load", "start", "ready", "stop", "metric", "prepare"];
+    let parts =
+        |task: &ProgramTask| (task.command.clone(), task.server.clone(), task.metric.to_string(), task.prepare.clone());
+    if let Some(task) = asked.task.as_ref().filter(|_| of_task.into_iter().any(given))
+        && begun.task.as_ref().is_some_and(|begun| parts(begun) != parts(task))
     {
         return Err(Failure::usage(format!(
-            "session {session} was begun with another command: leave it out to continue, or start a new session without \
-             --resume"
+            "session {session} was begun with another command, or measures something else of it: leave that out to continue, or start \
+             a new session without --resume"
         )));
     }
     let design = [

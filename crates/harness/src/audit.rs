@@ -42,7 +42,7 @@ impl Run<'_> {
         let mut audited: Vec<Audited> =
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
-        // Significant results go first, then those with fewer blocks; chance decides between equals.
+        // Those with fewer blocks go first, then significant results; chance decides between equals.
         let mut turns = block_order::order(audited.len(), !self.plan.seed, self.analysis);
         turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
@@ -110,10 +110,9 @@ impl Run<'_> {
     fn fit_audit(&self, audited: &mut [Audited<'_>], time_ns: u64) -> Option<usize> {
         let fitting = |audited: &[Audited<'_>]| {
             let block_ns = |group: &Audited<'_>| {
-                let each_ns = self.warmup(&group.confirmed.group)
-                    + self.plan.design.audit_ns
-                    + self.overhead_ns(&group.confirmed.group);
-                self.block_ns(group.cells.len() as u64 * each_ns)
+                let overhead_ns = self.overhead_ns(&group.confirmed.group);
+                let trial_ns = |cell: &Cell| self.warmup_of(cell) + self.plan.design.audit_ns + overhead_ns;
+                self.block_ns(group.cells.iter().map(trial_ns).sum())
             };
             let round_ns: u64 = audited.iter().map(block_ns).sum();
             (round_ns > 0).then(|| time_ns as f64 / round_ns as f64 * audited.len() as f64)

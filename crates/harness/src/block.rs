@@ -21,7 +21,6 @@ use bytegauge_traffic::program::running_service::ServiceRecord;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
-use crate::environment::ProtocolCounts;
 use crate::lost_host::Loss;
 use crate::run::{Run, RunError, RunOptions};
 use crate::run_state::sleep_unless;
@@ -84,6 +83,7 @@ impl Run<'_> {
 
     fn block(&mut self, task: &BlockTask<'_>) -> Result<Attempt<()>, RunError> {
         let (block_began_ns, trials_ns) = (monotonic_ns(), self.times.trials_ns);
+        let mut rested_ns = 0;
         let index = self.done.next_block;
         self.done.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
@@ -108,8 +108,7 @@ impl Run<'_> {
             if self.plan.gentle {
                 let took_ns = monotonic_ns() - began_ns;
                 sleep_unless(|| self.stop.load(Ordering::Relaxed), Duration::from_nanos(took_ns), REST_STEP);
-                // It does not count as overhead of the block.
-                self.times.trials_ns += took_ns;
+                rested_ns += took_ns;
             }
             // If the harness's own loop got no CPU, the options were compared all the same.
             complete &= measured || cell.kind == CellKind::Floor;
@@ -126,7 +125,7 @@ impl Run<'_> {
         let spent_ns = monotonic_ns() - block_began_ns;
         self.learn_block(task.group, task.stage, complete, spent_ns);
         if complete {
-            self.times.block_overheads.add(spent_ns.saturating_sub(self.times.trials_ns - trials_ns), 1);
+            self.times.block_overheads.add(spent_ns.saturating_sub(self.times.trials_ns - trials_ns + rested_ns), 1);
         }
         Ok(Attempt::Done(()))
     }
@@ -209,12 +208,8 @@ impl Run<'_> {
         Ok(Attempt::Done(good))
     }
 
-    /// Runs one trial, or the search of a knee, with the machine's counts of its protocol. `None` if the user stopped it.
+    /// Runs one trial, or the search of a knee. `None` if the user stopped it.
     fn measure(&mut self, task: &BlockTask<'_>, cell: &Cell, setup: &Setup) -> Option<TrialResult> {
-        let transport = cell.factors.transport();
-        // An emulated link's networks are not visible in this one.
-        let seen = transport.filter(|_| cell.factors.emulated_link().is_none());
-        let counted = ProtocolCounts::read(seen);
         let stop = self.stop;
         // The path settles independently of the rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
@@ -224,7 +219,7 @@ impl Run<'_> {
             EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
         });
         let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
-        let mut measured = match (&slo, max_loss, setup.workload()) {
+        match (&slo, max_loss, setup.workload()) {
             (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.machine.watch),
             (_, Some(limit), Workload::Stream) => knee::measure_loss(pool, setup, limit, stop, &mut self.machine.watch),
             _ => {
@@ -237,11 +232,7 @@ impl Run<'_> {
                 };
                 trial::measure_with_waits(pool, setup, stop, &mut self.machine.watch, &mut waiting)
             }
-        }?;
-        if let Some(machine) = &mut measured.machine {
-            ProtocolCounts::read(seen).since(&counted, machine);
         }
-        Some(measured)
     }
 
     /// Leaves out the load of the relay's host if that is this machine, where it is counted already.
@@ -285,11 +276,15 @@ impl Run<'_> {
         let design = &self.plan.design;
         // A duration applies to reported trials: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.duration().filter(|_| task.stage == Stage::Confirm);
+        let warmup_ns = match task.stage {
+            Stage::Confirm | Stage::Audit => self.warmup_of(cell).max(task.warmup_ns),
+            _ => task.warmup_ns,
+        };
         let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {
             // The null loop only warms up its lap length and the CPU's clock.
             (CellKind::Floor, _) => (500_000, design.floor_ns),
-            (_, Some(window_ns)) => (task.warmup_ns, window_ns),
-            (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
+            (_, Some(window_ns)) => (warmup_ns, window_ns),
+            (_, None) => self.lengths_ns(cell, (warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
         let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));

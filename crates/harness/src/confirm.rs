@@ -249,7 +249,7 @@ impl Run<'_> {
             }
             let overhead_ns = self.times.run_ns(cell.subject()).unwrap_or(group_ns);
             let explicit_ns = cell.factors.duration();
-            let warmup_ns = self.warmup(&confirmed.group);
+            let warmup_ns = self.warmup_of(cell);
             let (warmup_ns, window_ns) = match explicit_ns {
                 Some(window_ns) => (warmup_ns, window_ns),
                 None => self.lengths_ns(cell, (warmup_ns, confirmed.window_ns)),

@@ -70,6 +70,7 @@ impl Run<'_> {
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
             let why = match progress.decided == progress.tests {
+                true if progress.tests == 0 => "there is nothing to compare",
                 true => "every test is conclusive",
                 false => "more blocks would not help",
             };

@@ -38,7 +38,8 @@ pub(crate) fn measure(
     let ceiling = report(&closed).map_or(0.0, per_second);
     let mut probes: Vec<Probe> = report(&closed).map(|report| probe(report, None, slo)).into_iter().collect();
     let step = |offered| step(setup, FactorKey::call_rate, offered, slo.probe_ns(setup.window_ns, offered as f64));
-    let found = search(ceiling, stop, step, |offered, step| {
+    let longest_ns = PROBE_MAX_NS.max(setup.window_ns);
+    let found = search(ceiling, longest_ns, stop, step, |offered, step| {
         let measured = trial::measure(pool, step, stop, watch)?;
         let seen = report(&measured).map(|report| judged(report, offered, step, slo));
         let has_result = measured.outcome == Outcome::Measured || seen.as_ref().is_some_and(just_nothing);
@@ -49,7 +50,7 @@ pub(crate) fn measure(
         Found::Kept(measured) | Found::Failed(measured) => measured,
         Found::Nothing { last, too_long_at } => {
             let why = match too_long_at {
-                Some(offered) => too_slow(slo, offered, ceiling),
+                Some(offered) => too_slow(slo, longest_ns, offered, ceiling),
                 None => nothing_keeps(slo, &probes, ceiling),
             };
             TrialResult { outcome: Outcome::Failed(why), ..last.unwrap_or(closed) }
@@ -68,10 +69,11 @@ enum Found {
     Nothing { last: Option<TrialResult>, too_long_at: Option<u64> },
 }
 
-/// Probes rates below `ceiling` until the highest is found that keeps an objective. `step` is the trial at a rate; `probe` measures
+/// Probes rates below `ceiling`, none for longer than `longest_ns`, until the highest is found that keeps an objective. `step` is the trial at a rate; `probe` measures
 /// it and reports whether it kept the objective, or nothing if it failed. `None` if `stop` was set, or a probe was stopped.
 fn search(
     ceiling: f64,
+    longest_ns: u64,
     stop: &AtomicBool,
     step: impl Fn(u64) -> Setup,
     mut probe: impl FnMut(u64, &Setup) -> Option<(TrialResult, Option<bool>)>,
@@ -84,7 +86,7 @@ fn search(
         }
         let offered = (rate.round() as u64).max(1);
         let step = step(offered);
-        if step.window_ns > PROBE_MAX_NS {
+        if step.window_ns > longest_ns {
             too_long_at = Some(offered);
             break;
         }
@@ -163,13 +165,13 @@ fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
     measured
 }
 
-fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
+fn too_slow(slo: &Slo, longest_ns: u64, offered: u64, ceiling: f64) -> String {
     format!(
         "{} needs {} calls, which take longer than {} at {}, the next rate to try (clients that wait for each reply reach \
          {}): use a lower percentile, or allow more time, in --slo",
         slo.percentile,
         slo.calls_min(),
-        Nanos(PROBE_MAX_NS),
+        Nanos(longest_ns),
         call_rate(offered as f64),
         call_rate(ceiling)
     )
@@ -214,13 +216,22 @@ pub(crate) fn measure_loss(
         let window_ns = limit.probe_ns(setup.window_ns, datagrams_per_second * offered as f64 / bytes_per_second);
         step(setup, FactorKey::rate, offered, window_ns)
     };
-    let found = search(bytes_per_second, stop, step, |_, step| {
+    let longest_ns = PROBE_MAX_NS.max(setup.window_ns);
+    let found = search(bytes_per_second, longest_ns, stop, step, |_, step| {
         let measured = trial::measure(pool, step, stop, watch)?;
         let kept = (measured.outcome == Outcome::Measured).then(|| keeps(&measured, limit));
         Some((measured, kept))
     })?;
     Some(match found {
         Found::Kept(measured) | Found::Failed(measured) => measured,
+        Found::Nothing { last: None, too_long_at: Some(rate) } => {
+            let why = format!(
+                "a share of {limit} cannot be seen within {} at {}: allow more in --max-loss",
+                Nanos(longest_ns),
+                byte_rate(rate as f64)
+            );
+            TrialResult { outcome: Outcome::Failed(why), ..fastest }
+        }
         Found::Nothing { last, .. } => {
             let last = last.unwrap_or(fastest);
             let at = sent(&last).map_or(0.0, |(bytes, _)| bytes);

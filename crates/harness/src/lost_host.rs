@@ -120,8 +120,10 @@ impl Run<'_> {
             return Ok(Loss::Over);
         }
         // The trial waited for the host from the moment at which it should have ended.
-        let due_ns = began_ns.saturating_add(setup.warmup_ns).saturating_add(setup.window_ns);
-        Ok(match self.await_host(&*link, due_ns.min(monotonic_ns()))? {
+        let trial_ns = setup.warmup_ns.saturating_add(setup.window_ns);
+        // Which probe of a search it was is not known.
+        let trial_ns = if setup.spec.searches_rate() { u64::MAX } else { trial_ns };
+        Ok(match self.await_host(&*link, began_ns.saturating_add(trial_ns).min(monotonic_ns()))? {
             false => Loss::Over,
             true if consequence == Consequence::Fail => Loss::None,
             true => Loss::Back,

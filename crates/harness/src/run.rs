@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         // Checked once no other process measures it.
         let state = AnalysisState::of(&store.groups(session)?);
         let analysis = AnalysisState::analysis_ahead(state, store.session(session)?.status)
-            .ok_or(RunError::Over { session, analyses: plan.analyses })?;
+            .ok_or_else(|| RunError::over(session, state, plan.analyses))?;
         // A kill at the start may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
@@ -234,6 +234,12 @@ impl<'a> Run<'a> {
     /// The warm-up of a group's confirmation trials, nanoseconds.
     pub(crate) fn warmup(&self, group: &GroupId) -> u64 {
         self.plan.design.confirm_warmup_ns(self.conditions(group), self.done.warmup.get(group).copied())
+    }
+
+    /// The warm-up of a cell's confirmation trials, nanoseconds: cells that are compared may differ in a condition that sets it.
+    pub(crate) fn warmup_of(&self, cell: &Cell) -> u64 {
+        let found_ns = self.done.warmup.get(&cell.group).copied();
+        self.warmup(&cell.group).max(self.plan.design.confirm_warmup_ns(&cell.factors, found_ns))
     }
 
     /// Warm-up and length of a group's screening trials, nanoseconds.
@@ -433,6 +439,12 @@ pub enum RunError {
         /// Its number of analyses.
         analyses: u64,
     },
+    /// All its options failed before the first analysis.
+    #[error(
+        "session {0} is over: every option failed, so there is nothing to add. Show the reasons with `bytegauge report {0}`, \
+ or measure a new session without --resume"
+    )]
+    NothingLeft(SessionId),
     /// The machine was restarted since, or is another one.
     #[error(
         "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in \
@@ -444,4 +456,12 @@ pub enum RunError {
         /// Where it was begun.
         place: &'static str,
     },
+}
+
+impl RunError {
+    /// Why a session that is complete cannot be continued.
+    #[must_use]
+    pub fn over(session: SessionId, state: Option<AnalysisState>, analyses: u64) -> RunError {
+        state.map_or(RunError::NothingLeft(session), |_| RunError::Over { session, analyses })
+    }
 }

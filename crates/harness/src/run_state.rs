@@ -185,7 +185,9 @@ impl RunTimes {
         is_program: bool,
     ) {
         self.trials_ns += spent_ns;
-        if cell.kind == CellKind::Floor {
+        // A search for a loss keeps no probes.
+        let is_search = cell.factors.max_loss().is_some() && trial.stage != Stage::Calibrate;
+        if cell.kind == CellKind::Floor || is_search {
             return;
         }
         let probes = search(trial);

@@ -23,7 +23,7 @@ use script::{Answers, LONG_NS, Script, WaitTimes};
 use thiserror::Error;
 
 use crate::cpu_placement;
-use crate::environment::Watch;
+use crate::environment::{ProtocolCounts, Watch};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -106,6 +106,9 @@ pub(crate) fn measure_with_waits(
     watch: &mut Watch,
     waiting: &mut dyn FnMut(u64),
 ) -> Option<TrialResult> {
+    // An emulated link's networks are not visible in this one.
+    let transport = setup.spec.transport().filter(|_| setup.spec.emulated_link().is_none());
+    let counted = ProtocolCounts::read(transport);
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
     let due =
@@ -146,6 +149,9 @@ pub(crate) fn measure_with_waits(
         Some(load) => load.end(pool, patience, &mut answers, outcome),
         None => (outcome, true),
     };
+    if let Some(machine) = &mut machine {
+        ProtocolCounts::read(transport).since(&counted, machine);
+    }
     let ends_are_sound = load_is_sound && answers.by_role.values().all(|answer| answer.sound);
     let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
     Some(TrialResult { outcome, ends, ends_are_sound, machine })

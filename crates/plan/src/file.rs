@@ -23,6 +23,7 @@ const PLAN_KEYS: &[&str] = &[
     "margin",
     "ends",
     "verify",
+    "half-load",
     "wants",
     "profiles",
     "part",
@@ -73,6 +74,7 @@ impl Reader<'_> {
                 "long-trials" => spec.audit = self.audit(key, value)?,
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
+                "half-load" => spec.gentle = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
                 "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
                 "wants" => {
                     spec.wants.extend(self.factors(&self.text(key, value)?, &[])?.iter().map(|factor| factor.name));
@@ -115,7 +117,11 @@ impl Reader<'_> {
                 }
             }
             "finalists" => part.finalists = Some(self.finalists(key, value)?),
-            "also" => part.also.extend(self.factors(&self.text(key, value)?, &[])?.iter().map(|factor| factor.name)),
+            "also" => {
+                for name in self.text(key, value)?.split(',') {
+                    part.also.extend(self.factors(name.trim(), &[])?.iter().map(|factor| factor.name));
+                }
+            }
             "trial" => part.trial_ns = Some(self.duration(key, value)?),
             _ => {
                 for factor in self.factors(key, also)? {
@@ -284,6 +290,8 @@ mod tests {
         let parts = spec.unwrap().parts;
         assert_eq!(parts[0].levels["flows"], [Level::Number(4)]);
         assert_eq!(parts[1].levels["flows"], [Level::Number(2)]);
+        let spec = parse("p", "half-load = true\n[[part]]\nalso = \"profile,transport\"\n").unwrap();
+        assert!(spec.gentle && spec.parts[0].also.len() > 1, "{spec:?}");
     }
 
     #[test]

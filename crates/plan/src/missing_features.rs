@@ -83,6 +83,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     }
     let (spec, transport) = (&cell.factors, cell.factors.transport()?);
     let engines = [spec.engine(), spec.server_engine(), spec.client_engine()];
+    // Over a link, each end is a process of its own.
+    let is_here = spec.connect().is_none() && spec.host().is_none() && spec.emulated_link().is_none();
+    let has_both = transport.two_ended() && ends == Ends::Threads && is_here;
     let relay_under_load = spec.load_flows().is_some_and(|flows| flows > 0) && spec.relay().is_some();
     (catalog.lacks_transport(transport).map(str::to_owned))
         .or_else(|| catalog.missing_link.clone().filter(|_| spec.emulated_link().is_some()))
@@ -97,7 +100,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
             let why = "--load-flows loads the path without a relay: leave out --relay or --load-flows";
             relay_under_load.then(|| why.into())
         })
-        .or_else(|| lacks_files(spec, transport.two_ended() && ends == Ends::Threads, catalog))
+        .or_else(|| lacks_files(spec, has_both, catalog))
         .or_else(|| lacks_files_of_relay(spec, catalog))
         .or_else(|| lacks_memory(spec, catalog))
 }

@@ -44,6 +44,9 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     if lacked.is_some() {
         return lacked;
     }
+    if levels.transport().is_some_and(Transport::keeps_bounds) {
+        return Some(format!("--relay {name} passes on streams, not packets: use --transport unix or tcp"));
+    }
     if let Some(relay) = relay.running() {
         let transport = relay.transport();
         if levels.transport() != Some(&transport) {

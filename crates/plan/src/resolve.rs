@@ -337,7 +337,9 @@ fn drop_usual_of_few(workload: Workload, part: &Part, conditions: &mut Spec) {
     for factor in FACTORS.iter().filter(|factor| factor.role == Role::Condition) {
         let usual = factor.default_in(workload).and_then(|text| factor.kind.parse(text).ok());
         let is_usual = usual.is_some_and(|usual| conditions.get(factor.name) == usual);
-        if is_usual && transports.iter().any(|transport| !(factor.fits)(transport)) {
+        // The age of connections decides how long those that have one are warmed up.
+        let is_plain = is_usual && factor.key != FactorKey::connection_age;
+        if is_plain && transports.iter().any(|transport| !(factor.fits)(transport)) {
             conditions.set(factor.name, Level::Absent);
         }
     }

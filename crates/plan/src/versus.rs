@@ -7,14 +7,14 @@
 use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, factor};
 
 use crate::PlanError;
-use crate::design::{Finalists, OVERRUN_UNSTATED};
+use crate::design::{Finalists, OVERRUN_STATED, OVERRUN_UNSTATED};
 use crate::plan::Plan;
 
 /// The name of a session of two.
 pub const AB: &str = "ab";
 
 /// Factors that decide which cost is compared, and for how long: equal on both sides.
-const ALIKE: &[&str] = &["rate", "call_rate", "think_time", "slo", "duration"];
+const ALIKE: &[&str] = &["rate", "call_rate", "think_time", "slo", "max_loss", "burst", "every", "duration"];
 
 impl Plan {
     /// Compares the only two cells of a plan of a program.
@@ -69,7 +69,7 @@ impl Plan {
         self.audit = 0.0;
         self.artefacts.clear();
         other.notes.into_iter().for_each(|note| self.note(note));
-        self.fit_or_refuse(OVERRUN_UNSTATED)?;
+        self.fit_or_refuse(if self.budget_is_stated() { OVERRUN_STATED } else { OVERRUN_UNSTATED })?;
         Ok(self)
     }
 }
