@@ -171,6 +171,9 @@ fn programs(
     for (name, words) in ["a", "b"].into_iter().zip(words) {
         let words = split(words);
         tune::must_be_there(&words)?;
+        if changes.as_ref().is_some_and(|changes| changes.options().next().is_some()) {
+            tune_options::must_be_changeable(&words)?;
+        }
         by_value.insert(name.to_owned(), words);
     }
     let first = by_value.values().next().cloned().unwrap_or_default();
@@ -198,7 +201,8 @@ fn split(text: &str) -> Vec<String> {
 
 /// Refuses flags that apply to programs only.
 fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
-    let of_programs = "metric prepare start ready load command placement timeout a-option b-option a-sysctl b-sysctl";
+    let of_programs =
+        "metric prepare start ready stop load command placement timeout a-option b-option a-sysctl b-sysctl";
     match of_programs.split(' ').find(|name| args::is_given(matches, name)) {
         None => Ok(()),
         Some("placement" | "timeout") => Err(Failure::usage(

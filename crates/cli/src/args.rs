@@ -14,17 +14,19 @@ use clap::parser::ValueSource;
 use crate::exit_code::Failure;
 
 /// The words of a command line, each negative value joined to its flag: `--time -5s` is a wrong budget, not a
-/// flag called `-5`.
+/// flag called `-5`. The words behind `--` are those of a program.
 pub fn joined(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
+    let mut in_program = false;
     for word in given {
+        in_program |= word == "--";
         let is_negative = |text: &str| text.starts_with('-') && text[1..].starts_with(|c: char| c.is_ascii_digit());
         let negative = word.to_str().is_some_and(is_negative);
         let flag = joined.last_mut().filter(|last| {
             last.to_str().is_some_and(|text| text.starts_with("--") && text.len() > 2 && !text.contains('='))
         });
         match flag {
-            Some(flag) if negative => {
+            Some(flag) if negative && !in_program => {
                 flag.push("=");
                 flag.push(word);
             }
@@ -170,5 +172,6 @@ mod tests {
         check("x --time -5s --dry-run", "x --time=-5s --dry-run");
         check("x --read-size=4K -1 -o 2", "x --read-size=4K -1 -o 2");
         check("x -- -1", "x -- -1");
+        check("x -- gzip --keep -9", "x -- gzip --keep -9");
     }
 }

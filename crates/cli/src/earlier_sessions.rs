@@ -41,10 +41,13 @@ pub fn earlier(store: &Store, record: &SessionRecord) -> Result<Option<SessionId
     Ok(found.transpose()?.filter(|_| !record.imported).map(|other| other.id))
 }
 
-/// The words of a program are its question; its cells contain the rest.
+/// The words of a program and what is measured of it are its question; its cells contain the rest.
 pub fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
-    let words = |record: &SessionRecord| record.plan.pointer("/task/command").cloned();
-    words(one) == words(other)
+    let parts = ["command", "by_value", "server", "metric", "prepare"];
+    parts.iter().all(|part| {
+        let of = |record: &SessionRecord| record.plan.pointer(&format!("/task/{part}")).cloned().unwrap_or_default();
+        of(one) == of(other)
+    })
 }
 
 // Notes about this machine.

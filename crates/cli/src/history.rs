@@ -1,7 +1,7 @@
 //! `compare`, `--save` and `--against`: compares new results with earlier ones.
 
 use bytegauge_compare::{AcrossView, HistoryView, across, history};
-use bytegauge_model::{SessionId, SessionStatus};
+use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
 use bytegauge_report::SessionData;
 use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
@@ -70,7 +70,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {
         view.verdict = Verdict::Open;
-        view.text = "not comparable: these sessions did not all run the same command (exit code 5); two commands are \
+        view.text = "not comparable: these sessions did not all run the same command and measure the same of it (exit code 5); two commands are \
                      compared by `bytegauge ab`"
             .into();
     }
@@ -103,8 +103,8 @@ fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Ve
 }
 
 fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
-    let summaries = store.sessions()?.into_iter().take(SESSIONS_MAX);
-    let named = summaries.filter(|summary| summary.saved.as_deref() == Some(name));
+    let all = store.sessions()?.into_iter();
+    let named = all.filter(|summary| summary.saved.as_deref() == Some(name)).take(SESSIONS_MAX);
     let (complete, cut_off): (Vec<_>, Vec<_>) =
         named.partition(|summary| matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported));
     let mut ids: Vec<SessionId> = complete.into_iter().map(|summary| summary.id).collect();
@@ -149,6 +149,11 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
+    if sessions.iter().any(|session| !is_same_question(&session.record, &sessions[0].record)) {
+        return Err(Failure::usage(
+            "--across: these sessions ran different programs, or measured something else of them: name sessions of one question",
+        ));
+    }
     if sessions.iter().any(|session| !is_same_system(&session.record, &sessions[0].record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel");
     }
@@ -167,8 +172,8 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
 fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>, Failure> {
     let record = store.session(session)?;
     let same = of_plan(store, &record.plan_name, None)?.take(ACROSS_MAX).collect::<Result<Vec<_>, _>>()?;
-    let mut ids: Vec<SessionId> =
-        same.iter().filter(|other| is_same_system(&record, other)).map(|other| other.id).collect();
+    let is_like_it = |other: &&SessionRecord| is_same_system(&record, other) && is_same_question(&record, other);
+    let mut ids: Vec<SessionId> = same.iter().filter(|other| is_like_it(other)).map(|other| other.id).collect();
     ids.sort_unstable_by_key(|id| id.0);
     Ok(ids)
 }

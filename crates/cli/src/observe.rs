@@ -64,8 +64,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
     let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
     let mut observed = observe(&watch, &signals).map_err(|error| failure(&error))?;
-    // A program that was started here ends here.
-    observed.ended |= started.is_some();
+    observed.started = started.is_some();
     drop(started);
     // The typed command: the one of the shell is not the user's.
     if !words.is_empty() {
@@ -258,7 +257,8 @@ fn calls(side: &SideView, moves: &str) -> String {
         text.push_str(&format!(", {:.1} messages a call", side.messages_per_call));
     }
     if side.totals.not_yet > 0 {
-        text.push_str(&format!("; {} times no data", side.totals.not_yet));
+        let lack = if moves == "gets" { "no data" } else { "no room" };
+        text.push_str(&format!("; {} times {lack}", side.totals.not_yet));
     }
     text
 }

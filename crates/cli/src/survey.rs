@@ -11,7 +11,7 @@ use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use clap::{ArgMatches, Id};
 
-use crate::exit_code::{DONE, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, verdict_code};
 use crate::measure::Shown;
 use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
@@ -105,7 +105,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     if !matches.get_flag("quiet") && !matches.get_flag("no-page") {
         page::keep(&views, &path);
     }
-    Ok(if interrupted { INTERRUPTED } else { DONE })
+    let has_failed = !interrupted && views.iter().all(|view| verdict_code(view, false) == FAILED);
+    Ok(if interrupted {
+        INTERRUPTED
+    } else if has_failed {
+        FAILED
+    } else {
+        DONE
+    })
 }
 
 /// The plan of a step, or why this machine or the time does not allow it.

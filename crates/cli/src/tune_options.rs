@@ -164,7 +164,7 @@ fn first_runs(changes: usize) -> u64 {
 }
 
 /// Refuses a program that a filter cannot follow, before it is started.
-fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
+pub fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
     let Some(path) = words.first().and_then(|program| tune::found(program)) else { return Ok(()) };
     let mut head = [0; 5];
     let is_read = File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();

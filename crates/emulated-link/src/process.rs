@@ -144,6 +144,12 @@ fn change(network: &File, settings: &[(String, String)]) -> Result<(), String> {
         match changed {
             Ok(in_force) if in_force == *value => {}
             Ok(in_force) => return Err(format!("{shown}: the kernel takes `{in_force}` in place of `{value}`")),
+            Err(_) if name.ends_with("/tcp_congestion_control") => {
+                return Err(format!(
+                    "the kernel gives `{value}` to no network of its own: set it on the sockets, by --option congestion={value} (in \
+                     ab: --a-option, --b-option)"
+                ));
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
                 return Err(format!(
                     "{shown} is unknown to this kernel, or a setting of the whole machine, which a network of its own does not have"

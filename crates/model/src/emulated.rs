@@ -83,7 +83,7 @@ pub struct WayUse {
     pub queue_drops: u64,
     /// Packets that the kernel dropped since the emulator had not yet read those before them.
     pub missed: u64,
-    /// Sum of the packets' delays beyond the setting, nanoseconds; an upper limit.
+    /// Sum of the packets' delays beyond the setting since the emulator ran again, nanoseconds; an upper limit of that.
     pub late_ns: u64,
     /// The same of the latest packet.
     pub late_max_ns: u64,
@@ -139,17 +139,19 @@ impl FromStr for LossShare {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let wrong = || NameError::Malformed(text.into(), "a share that is lost: write 0%, 0.1% or 1%, up to 50%");
+        let wrong = || NameError::Malformed(text.into(), "a share that is lost: write 0%, 0.0001% or 1%, up to 50%");
         let percent = match text.strip_suffix('%') {
             Some(percent) => percent.trim().parse().map_err(|_| wrong())?,
             // `1` could be either 1 % or 100 %.
             None => text.parse().ok().filter(|share: &f64| *share < 0.5).ok_or_else(wrong)? * 100.0,
         };
         // With a higher loss no connection is made within a reasonable time.
-        if !(0.0..=50.0).contains(&percent) {
+        let share = LossShare((percent * 1e4).round() as u32);
+        // Less than the smallest share would be none.
+        if !(0.0..=50.0).contains(&percent) || percent > 0.0 && share == LossShare(0) {
             return Err(wrong());
         }
-        Ok(LossShare((percent * 1e4).round() as u32))
+        Ok(share)
     }
 }
 

@@ -72,10 +72,13 @@ fn whole(number: f64, factor: u64, text: &str, unit: &'static str) -> Result<u64
     if value > (1u64 << 53) as f64 {
         return Err(UnitError::TooLarge(text.into()));
     }
-    if value.fract() != 0.0 {
-        return Err(UnitError::Fractional(text.into(), unit));
-    }
-    Ok(value as u64)
+    nearly_whole(value).ok_or_else(|| UnitError::Fractional(text.into(), unit))
+}
+
+/// A product that is a whole number, apart from the rounding of a decimal fraction: 8.2 × 10⁶ is 8199999.999999999.
+fn nearly_whole(value: f64) -> Option<u64> {
+    let near = value.round();
+    ((value - near).abs() <= near * 4.0 * f64::EPSILON).then_some(near as u64)
 }
 
 impl FromStr for Bytes {
@@ -293,7 +296,7 @@ fn whole_rate(digits: &str, unit: f64) -> Option<u64> {
     let plain =
         digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     let rate = digits.parse::<f64>().ok().filter(|_| plain)? * unit;
-    (rate.fract() == 0.0 && rate < 1e15).then_some(rate as u64)
+    nearly_whole(rate).filter(|_| rate < 1e15)
 }
 
 // Times that are shown before they have passed: one rule for a plan, for progress, and for suggestions.
@@ -343,6 +346,11 @@ mod tests {
     #[test]
     fn durations_and_rates() {
         assert_eq!("42ms".parse::<Nanos>(), Ok(Nanos(42_000_000)));
+        for tenth in 1..1000_u64 {
+            let expected = Ok(Nanos(tenth * 100_000_000));
+            assert_eq!(format!("{}.{}s", tenth / 10, tenth % 10).parse::<Nanos>(), expected);
+        }
+        assert!("0.5ns".parse::<Nanos>().is_err());
         assert_eq!("1.5s".parse::<Nanos>(), Ok(Nanos(1_500_000_000)));
         assert_eq!("1m30s".parse::<Nanos>(), Ok(Nanos(90_000_000_000)));
         assert_eq!("1h".parse::<Nanos>(), Ok(Nanos(3_600_000_000_000)));

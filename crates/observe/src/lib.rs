@@ -210,6 +210,7 @@ impl ObservedProgram {
                 .zip(limit.and_then(|before| before.nr_throttled))
                 .map(|(now, before)| now.saturating_sub(before)),
             ended,
+            started: false,
             interrupted,
             cost,
         }

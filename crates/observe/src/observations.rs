@@ -112,6 +112,9 @@ pub struct Observed {
     pub throttled: Option<u64>,
     /// It ended meanwhile.
     pub ended: bool,
+    /// It was started to be observed, and does not outlive that.
+    #[serde(skip)]
+    pub started: bool,
     /// The user pressed Ctrl-C.
     pub interrupted: bool,
     /// The cost of the observation.
@@ -146,8 +149,8 @@ pub(super) fn diagnosed(observed: &Observed, main: &EndView) -> Vec<Diagnosed> {
     let found = observed.connection_waits.diagnoses().into_iter();
     let proof = |option: Option<&str>| match (option, main.peers.first()) {
         (Some(option), _) => tune_options(observed, main, option),
-        (None, Some(peer)) => format!("bytegauge observe --pid {}", peer.pid),
-        (None, None) => "bytegauge observe --pid PEER, on its host".to_owned(),
+        (None, Some(peer)) if !peer.ended => format!("bytegauge observe --pid {}", peer.pid),
+        (None, _) => "bytegauge observe --pid PEER, on its host".to_owned(),
     };
     found.map(|one| Diagnosed { text: one.text, proof: proof(one.option) }).collect()
 }

@@ -66,7 +66,7 @@ pub(super) fn tune_options(observed: &Observed, end: &EndView, option: &str) -> 
     let pid = observed.under.as_ref().map_or(observed.pid, |under| under.pid);
     // A running server keeps its port, and has made its calls already.
     let present = option.replace("unset,", "");
-    match port(Some(&end.leads)).filter(|_| !observed.ended && !present.contains("unset")) {
+    match port(Some(&end.leads)).filter(|_| !observed.ended && !observed.started && !present.contains("unset")) {
         Some(port) => format!("bytegauge tune --pid {pid} --port {port} --option {present} --metric wall"),
         None => tune(&format!(" --option {option}"), &observed.command, Some(&end.leads)),
     }

@@ -24,7 +24,7 @@ use crate::verify::{PUBLISHED, Scale, VerificationRow, number};
 #[derive(Debug, Error)]
 pub enum CheckError {
     /// A trial had no result.
-    #[error("the harness cannot measure /dev/zero here: {0}")]
+    #[error("the harness cannot measure here: {0}")]
     Trial(String),
 }
 

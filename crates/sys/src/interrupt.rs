@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use crate::errno;
 
 /// Reserves a free real-time signal and installs a handler that does nothing. Later calls have no effect.
-/// [`ThreadHandle::current`] calls it.
+/// [`ThreadHandle::current`] does the same.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ pub struct SocketKind {
 }
 
 impl SocketKind {
-    /// The name of the transport, if bytegauge has one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`.
+    /// The name of the transport, if bytegauge has one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`, `unix-seqpacket`.
     #[must_use]
     pub fn transport(self) -> Option<&'static str> {
         Some(match (self.family, self.kind) {

@@ -16,7 +16,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use crate::option::{self, Name};
 use crate::{errno, kernel};
 
-// Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
 /// could wait for ever, since the kernel did not check it again (`sk_psock_backlog` of net/core/skmsg.c uses delayed work now).
 pub const SINCE: (u32, u32) = (6, 6);
@@ -24,6 +23,7 @@ pub const SINCE: (u32, u32) = (6, 6);
 /// How often the program is offered again to a kernel that was interrupted.
 const LOADS: usize = 10;
 
+// Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const PROG_LOAD: libc::c_long = 5;

@@ -77,7 +77,7 @@ fn time(has_path: bool) -> [Arg; 8] {
         ),
         with_details(
             valued("max-time", "TIME", "Most measured time with --until").requires("until"),
-            "no analysis begins that would end later; time before --resume counts, pauses do not",
+            "the first analysis is always made, and no further one begins that would end later; time before --resume counts, pauses do not",
         ),
         with_details(
             valued("resume", "ID", "Measure on until the next analysis of a session")
@@ -135,7 +135,8 @@ fn output(has_path: bool) -> Vec<Arg> {
         switch("json-stream", "Print a JSON line per event, the report last").conflicts_with("format"),
         with_details(save.conflicts_with("resume"), "several sessions may have the same name"),
         with_details(
-            valued("against", "NAME", "Compare with saved sessions, exit with 1 if worse"),
+            valued("against", "NAME", "Compare with saved sessions, exit with 1 if worse")
+                .conflicts_with("json-stream"),
             "those of a name, or those up to a session number",
         ),
         option::strict(),

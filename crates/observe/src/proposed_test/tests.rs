@@ -65,6 +65,7 @@ fn observed(ends: Vec<EndView>, command: &[&str]) -> Observed {
         limit_cpus: None,
         throttled: None,
         ended: true,
+        started: false,
         interrupted: false,
         cost: TracingCost::default(),
     }
