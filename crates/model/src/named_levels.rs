@@ -15,6 +15,15 @@ names! {
         Copy = "copy": "copies the parts into one buffer, then one send(2)",
         More = "more": "send(2) for each part, all but the last with MSG_MORE",
         Cork = "cork": "send(2) for each part, with TCP_CORK on until the last",
+        Sendfile = "sendfile": "of replies: send(2) for the first part, then sendfile(2) for all others",
+        MoreSendfile = "more-sendfile": "the same, the first part with MSG_MORE",
+    }
+}
+
+impl MessageWrites {
+    /// Whether the parts after the first one are in a file.
+    pub fn sends_file(self) -> bool {
+        matches!(self, MessageWrites::Sendfile | MessageWrites::MoreSendfile)
     }
 }
 

@@ -80,7 +80,7 @@ pub struct SurveyStep {
 /// The plans, the most common ones first.
 pub const STEPS: &[SurveyStep] = &[
     SurveyStep { plan: "buffer-size", asks: "which sizes to read and write with", part: 28, levels: &[] },
-    SurveyStep { plan: "pipe-sizes", asks: "which sizes for pipes and devices", part: 14, levels: &[] },
+    SurveyStep { plan: "pipe-sizes", asks: "which sizes for pipes", part: 14, levels: &[] },
     SurveyStep {
         plan: "tcp-echo",
         asks: "which engine for few and for many connections, and the gain by io_uring",

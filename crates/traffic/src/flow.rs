@@ -114,6 +114,11 @@ pub trait Flow {
         MessageWrites::Separate
     }
 
+    /// The file from which such an engine sends the parts after the first one ([`MessageWrites::sends_file`]).
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// The value of `TCP_QUICKACK` that such an engine sets after each receive.
     fn quickack_again(&self) -> Option<bool> {
         None

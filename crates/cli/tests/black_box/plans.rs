@@ -21,7 +21,7 @@ fn every_ready_plan_is_planned() {
         ("tcp-echo", 96),
         ("udp-echo", 144),
         ("receive-buffer", 120),
-        ("part-written", 10),
+        ("part-written", 14),
         ("streaming", 2),
         ("relay-copy", 8),
         ("relay-calls", 6),

@@ -11,7 +11,7 @@ fn survey_runs_built_in_plans() {
     let forecast = bench.run("run survey --dry-run").exits(0);
     forecast.prints(&[
         "buffer-size: which sizes",
-        "pipe-sizes: which sizes for pipes and devices",
+        "pipe-sizes: which sizes for pipes",
         "tcp-echo",
         "relay-copy: how to relay a stream",
         "relay-calls: how to relay messages",

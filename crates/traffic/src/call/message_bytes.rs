@@ -8,8 +8,14 @@
 //! An engine may give a flow several buffers, in any order: a zero-copy engine uses another one while the kernel still reads the
 //! last one. Each buffer is identified by its address, which is compared and never dereferenced.
 
-use bytegauge_model::MessageWrites;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
+use bytegauge_model::MessageWrites;
+use bytegauge_sys::file;
+
+use crate::EndError;
 use crate::pattern::{Mismatch, Pattern};
 use crate::setup::Setup;
 
@@ -162,6 +168,34 @@ impl Terms {
 pub(super) fn parts_to_copy(writes: MessageWrites, chunk: usize, len: usize) -> Box<[u8]> {
     let copied = if writes == MessageWrites::Copy && chunk < len { len } else { 0 };
     vec![0x5a; copied].into_boxed_slice()
+}
+
+/// A reply in a file in memory, where a server sends all but its first part from one. The number of a call is in the first part, so
+/// that the rest of all replies is the same.
+///
+/// # Errors
+/// [`EndError::Missing`] if messages are not of that kind, [`EndError::Io`] if no file can be made.
+pub fn reply_file(setup: &Setup) -> Result<Option<Arc<File>>, EndError> {
+    let writes = setup.message_writes();
+    if !writes.sends_file() {
+        return Ok(None);
+    }
+    let missing = |what: String| Err(EndError::Missing(format!("--message-writes {writes} {what}")));
+    if setup.request_chunk().is_some() {
+        return missing("sends replies: leave out --request-chunk".into());
+    }
+    if setup.response_chunk().is_some_and(|chunk| chunk < HEAD) {
+        return missing(format!("numbers the first part of a reply: use a --response-chunk of {HEAD} or more"));
+    }
+    // And the planted byte.
+    let mut reply = vec![0xee; setup.response() + 1];
+    Terms::of(setup).write_reply(0, &mut reply[..setup.response()]);
+    let made = || {
+        let file = file::in_memory(c"bytegauge")?;
+        file.write_all_at(&reply, 0)?;
+        Ok(Arc::new(file))
+    };
+    made().map(Some).map_err(EndError::io("making a file in memory"))
 }
 
 /// Buffers that no longer hold the flow's message.

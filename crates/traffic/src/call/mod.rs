@@ -16,7 +16,7 @@ mod socket;
 
 pub use client::{Client, ClientFlow};
 pub use client_counts::{ClientCounts, Times};
-pub use message_bytes::Terms;
+pub use message_bytes::{Terms, reply_file};
 pub use party::{Clients, Samples, Servers, Waiting};
 pub use recorder::{DecodedHistogram, Recorder};
 pub use schedule::{Arrival, Offered};

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::MessageWrites;
 use bytegauge_sys::clock::monotonic_ns;
@@ -331,6 +331,10 @@ impl Flow for ServerFlow {
         self.worker.shared.writes
     }
 
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.worker.shared.file.as_deref().map(AsFd::as_fd)
+    }
+
     fn quickack_again(&self) -> Option<bool> {
         self.worker.shared.quickack_again
     }
@@ -390,7 +394,6 @@ impl Flow for ServerFlow {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, Barrier, mpsc};
     use std::time::Duration;
@@ -415,7 +418,7 @@ mod tests {
         .with_workload(Workload::Call);
         let mut setup = Setup::of(&levels).unwrap();
         change(&mut setup);
-        Arc::new(ServerShared::new(&Arc::new(setup), Body::Thread, Arc::default()))
+        Arc::new(ServerShared::new(&Arc::new(setup), Body::Thread, Arc::default(), None))
     }
 
     fn flow(shared: &Arc<ServerShared>, work: Option<RequestWork>) -> ServerFlow {

@@ -5,6 +5,7 @@
 //! Everything that a request changes is in a [`ServerWorker`], which one connection owns, or with datagrams one thread. So no engine
 //! waits for the work of another connection, and all engines touch the same memory.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct ServerShared {
     pub(super) chunk: usize,
     pub(super) gap_ns: u64,
     pub(super) writes: MessageWrites,
+    /// A reply, where its parts after the first one are sent from a file.
+    pub(super) file: Option<Arc<File>>,
     pub(super) quickack_again: Option<bool>,
     setup: Arc<Setup>,
     /// Requests served, as the meter's marks see them.
@@ -57,7 +60,7 @@ struct EndedWorkers {
 
 impl ServerShared {
     /// A server that has served nothing.
-    pub fn new(setup: &Arc<Setup>, body: Body, abort: Arc<AtomicBool>) -> ServerShared {
+    pub fn new(setup: &Arc<Setup>, body: Body, abort: Arc<AtomicBool>, file: Option<Arc<File>>) -> ServerShared {
         ServerShared {
             terms: Terms::of(setup),
             connect_per_call: setup.connect_per_call(),
@@ -65,6 +68,7 @@ impl ServerShared {
             chunk: setup.response_chunk().unwrap_or(usize::MAX),
             gap_ns: setup.response_gap_ns(),
             writes: setup.message_writes(),
+            file,
             quickack_again: setup.quickack_again(),
             setup: Arc::clone(setup),
             served: Arc::default(),

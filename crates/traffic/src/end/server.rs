@@ -1,5 +1,6 @@
 //! The end that serves calls: from the moment it listens until it is stopped.
 
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use bytegauge_sys::resource_limit;
 use bytegauge_sys::socket_memory::drops;
 
 use crate::call::datagram::{self, Admissions};
-use crate::call::{Samples, ServerShared, Servers, listen};
+use crate::call::{Samples, ServerShared, Servers, listen, reply_file};
 use crate::end::end_plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
@@ -35,6 +36,8 @@ struct ServerEnd {
     of_listener: EffectiveOptions,
     /// The admitted senders of datagrams, if the clients are on another host.
     admitted: Option<Arc<Admissions>>,
+    /// A reply, where a part of it is sent from a file.
+    reply: Option<Arc<File>>,
     /// One for each thread of the end.
     shared: Vec<Arc<ServerShared>>,
     abort: Arc<AtomicBool>,
@@ -44,6 +47,7 @@ impl ServerEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
     fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, EndError> {
         tls::fit(setup)?;
+        let reply = reply_file(setup)?;
         let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
             admitted = Admissions::of(setup);
@@ -71,6 +75,7 @@ impl ServerEnd {
             listeners: listeners.into_iter().map(Arc::new).collect(),
             of_listener: of_listener.unwrap_or_default(),
             admitted,
+            reply,
             shared: Vec::new(),
             abort: Arc::default(),
         }))
@@ -100,7 +105,7 @@ impl ServerEnd {
 
     fn thread(&mut self, thread: usize, flags: &Flags) -> EndThread<ServerReport> {
         self.abort = Arc::clone(&flags.abort);
-        let shared = Arc::new(ServerShared::new(&self.setup, self.body, Arc::clone(&flags.abort)));
+        let shared = Arc::new(ServerShared::new(&self.setup, self.body, Arc::clone(&flags.abort), self.reply.clone()));
         self.shared.push(Arc::clone(&shared));
         let server = ServerThread {
             setup: Arc::clone(&self.setup),

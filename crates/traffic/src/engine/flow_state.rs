@@ -67,7 +67,7 @@ pub(super) struct Outgoing<'a> {
     /// The number of kept bytes before them, if they are sent back.
     pub(super) dropped: Option<usize>,
     /// How they are sent, if not by one send.
-    pub(super) part: Option<MessagePart>,
+    pub(super) part: Option<MessagePart<'a>>,
 }
 
 impl<F: Flow> FlowState<F> {

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use bytegauge_model::{EngineReport, MessageWrites};
 use bytegauge_sys::zero_copy::{self, ReturnedSends};
-use bytegauge_sys::{io as sys_io, option, socket};
+use bytegauge_sys::{io as sys_io, option, pipe, socket};
 
 use crate::EndError;
 use crate::engine::unsent::UnsentMessage;
@@ -258,23 +258,25 @@ impl Drop for ZeroCopySends {
     }
 }
 
-// Sends one part of a message as the program would: with a list, with `MSG_MORE`, or between `TCP_CORK` on and off.
+// Sends one part of a message as the program would: with a list, with `MSG_MORE`, between `TCP_CORK` on and off, or from a file.
 
 /// Most parts of one sendmsg(2); the rest of a longer message goes by the next one.
 const LISTED: usize = 64;
 
 /// A part of a message, and how it is sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessagePart {
+pub(super) struct MessagePart<'a> {
     pub(super) writes: MessageWrites,
     /// Bytes of a part.
     pub(super) chunk: usize,
     pub(super) is_first: bool,
     pub(super) is_last: bool,
+    /// The file that has the same bytes, and their position there.
+    pub(super) file: Option<(BorrowedFd<'a>, u64)>,
 }
 
-impl MessagePart {
-    /// Sends, blocking or not as the descriptor; `at_once` never waits.
+impl MessagePart<'_> {
+    /// Sends, blocking or not as the descriptor; `at_once` never waits, except from a file: servers, which have one, do not ask for it.
     pub(super) fn send(self, fd: BorrowedFd<'_>, bytes: &[u8], at_once: bool) -> io::Result<usize> {
         if self.writes == MessageWrites::Writev {
             let mut slices = [IoSlice::new(&[]); LISTED];
@@ -282,11 +284,14 @@ impl MessagePart {
             let listed = listed.count();
             return socket::send_vectored(fd, &slices[..listed], at_once);
         }
+        if let Some((file, at)) = self.file {
+            return pipe::send_file(file, at, fd, bytes.len());
+        }
         let corks = self.writes == MessageWrites::Cork;
         if corks && self.is_first {
             set_cork(fd, true)?;
         }
-        let more = self.writes == MessageWrites::More && !self.is_last;
+        let more = matches!(self.writes, MessageWrites::More | MessageWrites::MoreSendfile) && !self.is_last;
         let sent = socket::send_part(fd, bytes, more, at_once)?;
         if corks && self.is_last && sent == bytes.len() {
             set_cork(fd, false)?;

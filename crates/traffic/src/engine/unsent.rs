@@ -124,7 +124,7 @@ impl UnsentMessage {
 
     /// The same, and how they are sent, where that differs from one send.
     #[inline]
-    pub(super) fn next_part<F: Flow>(&mut self, flow: &mut F) -> (&[u8], Option<MessagePart>) {
+    pub(super) fn next_part<'f, F: Flow>(&mut self, flow: &'f mut F) -> (&[u8], Option<MessagePart<'f>>) {
         if self.message.is_empty() {
             self.compose(flow);
         }
@@ -134,8 +134,9 @@ impl UnsentMessage {
             return (&self.bytes[part], None);
         }
         let (is_first, is_last) = (part.start == 0, part.end == self.message.end);
-        let bytes = if writes == MessageWrites::Writev { self.message.clone() } else { part };
-        (&self.bytes[bytes], Some(MessagePart { writes, chunk: flow.chunk(), is_first, is_last }))
+        let file = flow.file().filter(|_| part.start >= flow.chunk()).map(|file| (file, part.start as u64));
+        let bytes = if writes == MessageWrites::Writev || file.is_some() { self.message.clone() } else { part };
+        (&self.bytes[bytes], Some(MessagePart { writes, chunk: flow.chunk(), is_first, is_last, file }))
     }
 
     #[inline]

@@ -104,6 +104,7 @@ fn messages_in_parts_are_conserved() {
     for engine in kinds() {
         let makes_calls = matches!(engine, Engine::Blocking | Engine::Epoll(_));
         for row in MESSAGE_WRITES.iter().filter(|row| makes_calls || row.value == MessageWrites::Separate) {
+            // Three parts of a reply: one from memory, the others from a file at once.
             let mut setup = in_parts(engine, row.value);
             setup.spec.set("nodelay", Level::Switch(true));
             setup.spec.put(FactorKey::depth, 3);
@@ -125,7 +126,10 @@ fn joined_parts_do_not_wait_for_acknowledgements() {
         };
         let separate = calls(MessageWrites::Separate);
         assert!(separate < 40, "{engine}: {separate}");
-        for row in MESSAGE_WRITES.iter().filter(|row| row.value != MessageWrites::Separate) {
+        let (file, joined) = (calls(MessageWrites::Sendfile), calls(MessageWrites::MoreSendfile));
+        assert!(joined > file, "a header and a file are two parts, {engine}: {joined} and {file}");
+        let is_joined = |writes: MessageWrites| !matches!(writes, MessageWrites::Separate | MessageWrites::Sendfile);
+        for row in MESSAGE_WRITES.iter().filter(|row| is_joined(row.value)) {
             let joined = calls(row.value);
             assert!(joined > separate, "{engine} {}: {joined} and {separate}", row.name);
         }
@@ -158,6 +162,10 @@ fn in_parts(engine: Engine, writes: MessageWrites) -> Setup {
         setup.spec.put(key, bytes);
     }
     setup.spec.put(FactorKey::message_writes, writes);
+    if writes.sends_file() {
+        setup.spec.set_level(FactorKey::request_chunk, Level::Absent);
+        setup.spec.put(FactorKey::response, 300);
+    }
     setup
 }
 
