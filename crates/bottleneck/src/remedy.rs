@@ -102,7 +102,8 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
             let less = (true, "less work on the bytes");
             return may_help(&[reads, less, (of.spare_cpu, "a second reading thread")]);
         }
-        "window" | "socket buffer" if of.compares("rcvbuf") => return None,
+        "window" if of.compares("rcvbuf") => return None,
+        "socket buffer" if ["sndbuf", "rcvbuf"].into_iter().any(|name| of.compares(name)) => return None,
         "window" => "a larger SO_RCVBUF or a reader that reads sooner may help; a larger send buffer does not",
         "socket buffer" => "a larger one helps (run socket-buffers compares sizes)",
         "wake-ups" => "larger socket buffers or more connections keep both ends busy for longer at a time",

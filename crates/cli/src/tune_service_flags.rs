@@ -17,6 +17,7 @@ use bytegauge_plan::{Plan, PlanSpec};
 use bytegauge_sys::owner::start_ticks;
 use bytegauge_sys::process_tree;
 use bytegauge_traffic::program::running_service::{ServiceLock, ServiceSocket, ServiceSockets};
+use bytegauge_traffic::wait_sampler::is_within_machine;
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, Failure};
@@ -52,6 +53,7 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
     let rows: Vec<&OptionRow> = changes.iter().flatten().map(OptionChange::row).collect();
     let found = found(&service, &rows)?;
     service.connections = found.connections;
+    service.is_local = found.local == found.connections;
     if found.connections == 0 {
         return Err(found.nothing_to_change(&service));
     }
@@ -175,6 +177,7 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
         port,
         peer,
         connections: 0,
+        is_local: false,
         trial_ns: trial_ns.clamp(TRIAL_NS[0], TRIAL_NS[1]),
         max_harm: design_flags::max_harm(args::text(matches, "max-harm").unwrap_or(MAX_HARM))?,
     })
@@ -184,6 +187,8 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
 #[derive(Default)]
 struct Found {
     connections: usize,
+    /// Those of them that are within this machine.
+    local: usize,
     is_listening: bool,
     listed: Vec<String>,
     /// The present levels of each option.
@@ -213,6 +218,7 @@ fn found(service: &RunningService, rows: &[&OptionRow]) -> Result<Found, Failure
             return;
         }
         found.connections += 1;
+        found.local += usize::from(socket.peer.is_some_and(|peer| is_within_machine(socket.local, peer)));
         let level = |row: &&OptionRow| {
             let level = socket.level(row)?;
             let text = format!("{} {}", row.factor.replace('_', "-"), row.kind.show(&level));

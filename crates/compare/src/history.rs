@@ -10,7 +10,7 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, SessionId, Spec};
+use bytegauge_model::{CellKind, Cost, SessionId, Spec};
 use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
 use bytegauge_report::view::{matching, verifies};
 use bytegauge_report::words::interval_rounding::percent;
@@ -55,6 +55,8 @@ pub struct HistoryView {
 pub struct HistoryLine {
     /// The group and the choice, for people.
     pub label: String,
+    /// What is compared.
+    pub compares: Cost,
     /// Unit of the rates.
     pub unit: &'static str,
     /// Geometric mean over sessions of the median rates before, per second; of one session the rate of its report.
@@ -138,6 +140,7 @@ struct Named {
     title: String,
     label: String,
     conditions: Spec,
+    compares: Cost,
     unit: &'static str,
     levels: Spec,
 }
@@ -158,6 +161,7 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
             title: test.title.clone(),
             label,
             conditions: test.environment.clone(),
+            compares: test.compares,
             unit: named.estimate.unit,
             levels: matching(levels, None),
         })
@@ -182,6 +186,7 @@ fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], (level, margin): (f6
     let comparison: Comparison = between_sessions(&before, &after, level);
     HistoryLine {
         label: named.label.clone(),
+        compares: named.compares,
         unit: named.unit,
         rate_before,
         rate_after,
@@ -222,7 +227,7 @@ fn text(lines: &[HistoryLine], verdict: Verdict, lacking: usize, fewest: usize, 
     if lines.is_empty() {
         return "not compared: the sessions have no result in common".into();
     }
-    if lacking > 0 {
+    if lacking > 0 && verdict == Verdict::Open {
         return format!(
             "undecided: {} before the change {} too few to know how much sessions differ by themselves; \
              measure {lacking} more of them ({MIN_SESSIONS} are needed)",

@@ -110,10 +110,21 @@ pub struct OptionRow {
     pub switching: Switching,
     /// The reason why a request cannot have an effect on a path, where that is known before it is measured.
     pub no_effect: fn(&Spec) -> Option<&'static str>,
+    /// What it does on a network, where a comparison over loopback shows little of that, or the opposite.
+    pub beyond_loopback: Option<BeyondLoopback>,
     /// Why the value in force may differ from the requested one, and what to do.
     pub why: &'static str,
     /// The same where the value in force is larger, if that has another reason.
     pub why_more: Option<&'static str>,
+}
+
+/// What an option does beyond loopback.
+#[derive(Clone, Copy, Debug)]
+pub struct BeyondLoopback {
+    /// Whether a level is concerned: it may be the best over loopback alone.
+    pub concerns: fn(&Level) -> bool,
+    /// What it does on a network. The kernel facts are from tcp(7) and socket(7).
+    pub sentence: &'static str,
 }
 
 /// The requested level of an option; `None` if a spec leaves the option to the system.

@@ -22,6 +22,9 @@ pub struct RunningService {
     pub peer: Option<IpAddr>,
     /// Open connections when the session began.
     pub connections: usize,
+    /// Whether all of them were within this machine.
+    #[serde(default)]
+    pub is_local: bool,
     /// Length of a trial, nanoseconds.
     pub trial_ns: u64,
     /// The session ends if a change makes the program worse by more than this share twice in a row.
@@ -76,6 +79,7 @@ mod tests {
             port: Some(443),
             peer: "10.0.0.1".parse().ok(),
             connections: 2,
+            is_local: false,
             trial_ns: 1,
             max_harm: 0.1,
         };

@@ -37,6 +37,8 @@ pub struct SocketWaits {
     pub fixed_receive: Option<u64>,
     /// Whether a connection within this machine was seen.
     pub over_loopback: bool,
+    /// Whether one with another machine was seen.
+    pub over_network: bool,
 }
 
 /// A possible cause of waiting.
@@ -60,6 +62,7 @@ impl SocketWaits {
             buffer_us: self.buffer_us + other.buffer_us,
             fixed_receive: [self.fixed_receive, other.fixed_receive].into_iter().flatten().min(),
             over_loopback: self.over_loopback || other.over_loopback,
+            over_network: self.over_network || other.over_network,
         }
     }
 

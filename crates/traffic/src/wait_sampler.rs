@@ -3,6 +3,7 @@
 //! Duplicates a descriptor for one look and closes it at once: a socket that is held does not end. Never changes one.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::SocketWaits;
@@ -38,6 +39,11 @@ pub(crate) fn socket_links(pid: u32, descriptors: usize) -> impl Iterator<Item =
     listening::links_of(pid).take(descriptors).filter(|(link, _)| link.starts_with("socket:"))
 }
 
+/// Whether a connection between these addresses crosses no network.
+pub fn is_within_machine(local: SocketAddr, peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback() || peer.ip() == local.ip()
+}
+
 /// Sums up samples.
 #[derive(Clone, Debug, Default)]
 pub struct WaitSampler {
@@ -60,10 +66,10 @@ impl WaitSampler {
             self.waits.samples += 1;
             self.waits.held += u64::from(is_held(socket, info));
         }
-        if !self.waits.over_loopback
-            && let (Some(local), Some(peer)) = addresses(socket)
-        {
-            self.waits.over_loopback = peer.ip().to_canonical().is_loopback() || peer.ip() == local.ip();
+        if let (Some(local), Some(peer)) = addresses(socket) {
+            let is_local = is_within_machine(local, peer);
+            self.waits.over_loopback |= is_local;
+            self.waits.over_network |= !is_local;
         }
         if let (true, Ok(Value::Number(bytes))) =
             (has_fixed_receive_buffer(socket), option::read(socket, option::RECEIVE_BUFFER))
@@ -111,6 +117,6 @@ mod tests {
             }
         }
         assert!(sampler.waits().samples >= sampler.waits().held);
-        assert!(sampler.waits().over_loopback);
+        assert!(sampler.waits().over_loopback && !sampler.waits().over_network);
     }
 }

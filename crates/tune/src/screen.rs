@@ -8,10 +8,9 @@ use bytegauge_model::option::Switching;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, ChangedProgram, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
+use bytegauge_model::{CellKind, ChangedProgram, Counted, Metric, SocketChanges};
 use bytegauge_report::Report;
-use bytegauge_report::document::NextStep;
-use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
+use bytegauge_report::document::{LINK_DELAY, NextStep};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::results::Test;
 use bytegauge_report::view::numbers::{
@@ -20,7 +19,7 @@ use bytegauge_report::view::numbers::{
 use bytegauge_report::words::interval_rounding::{ShareScale, at_most, reversed};
 use bytegauge_report::words::number::{number, rate, time};
 use bytegauge_report::words::paint::wrap;
-use bytegauge_report::words::phrase::join;
+use bytegauge_report::words::phrase::{capital, join};
 use bytegauge_report::words::{change_label, code_line};
 
 use crate::watched::sentence;
@@ -103,12 +102,12 @@ impl Screen<'_> {
         self.changes.changes.iter().filter(is_shown)
     }
 
-    /// What to do next: more runs where something is open, else other changes.
+    /// What to do next: the change; else more runs where something is open, or other changes.
     fn next(&self) -> Vec<String> {
         let has_best = self.best().is_some();
         let is_left = self.changes.left_for().is_some();
         let is_open = self.changes.changes.iter().any(ChangeView::is_open);
-        let is_useful = |step: &&NextStep| step.continues || !(has_best || is_left) && is_open;
+        let is_useful = |step: &&NextStep| step.continues || has_best || !is_left && is_open;
         match self.view.next.iter().find(is_useful) {
             Some(step) => {
                 let Some(command) = step.typed(self.program) else { return self.section("Next", &step.text) };
@@ -117,8 +116,9 @@ impl Screen<'_> {
                 let text = if step.continues { Vec::new() } else { self.section("", &step.text) };
                 [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
             }
-            None if has_best => {
-                self.section("Next", "make the change, then run the same command: what helps on top of it?")
+            None if self.has_server() && self.changes().any(ChangeView::helps_over_loopback) => {
+                let link = format!("--link-delay {LINK_DELAY}, and {{server}} as the server's address in the command");
+                self.section("Next", &format!("see what helps over a network: the same with {link}"))
             }
             None if !is_open && !is_left => {
                 self.section("Next", "nothing is left to decide; --option and --sysctl name other changes")
@@ -142,12 +142,25 @@ impl Screen<'_> {
         self.changes().find(|change| change.is_best)
     }
 
-    /// Further changes that are shown to help. Another value of the same option replaces the best one, and is only in the table.
-    fn also_helping(&self) -> impl Iterator<Item = &ChangeView> {
+    /// Further changes that are shown to help, those that save most first. Another value of an option replaces a better one, and is
+    /// only in the table.
+    fn also_helping(&self) -> Vec<&ChangeView> {
+        let mut better: Vec<&ChangeView> = self.with(ChangeEffect::Better).filter(|change| !change.is_best).collect();
+        better.sort_by(|a, b| ends(a)[0].total_cmp(&ends(b)[0]));
         let options = |change: &ChangeView| self.task.named(&change.value).iter();
-        self.with(ChangeEffect::Better).filter(move |change| {
-            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| !of.replaces(one))))
-        })
+        let mut helping: Vec<&ChangeView> = self.best().into_iter().collect();
+        for change in better {
+            if helping.iter().all(|before| options(change).all(|one| options(before).all(|of| !of.replaces(one)))) {
+                helping.push(change);
+            }
+        }
+        helping.split_off(self.best().iter().count())
+    }
+
+    /// Whether the server can run at the other end of an emulated link.
+    fn has_server(&self) -> bool {
+        let mut flags = self.view.plan.asked.iter().flatten().take_while(|word| *word != "--");
+        flags.any(|word| word == "--start" || word.starts_with("--start="))
     }
 
     /// A change as a row is headed.
@@ -238,8 +251,10 @@ impl Screen<'_> {
     /// The conclusions, each under its name.
     fn results(&self) -> Vec<(&str, String)> {
         let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
-        out.extend(self.also_helping().map(|change| ("Also helps", self.code_and_gain(change))));
-        out.extend(self.beyond_loopback().into_iter().map(|text| ("Network", text)));
+        out.extend(self.also_helping().into_iter().map(|change| match change.beyond_loopback {
+            None => ("Also helps", self.code_and_gain(change)),
+            Some(sentence) => ("Loopback", format!("{}. {}", self.code_and_gain(change), capital(sentence))),
+        }));
         let labels =
             |effect: ChangeEffect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
         let nothing = labels(ChangeEffect::Nothing);
@@ -290,9 +305,7 @@ impl Screen<'_> {
             ));
         }
         out.extend(self.changes.service.iter().map(|row| ("Moved", self.moved(row))));
-        let asked = self.view.plan.asked.iter().flatten();
-        let has_server = self.full || asked.clone().any(|word| word.starts_with("--start"));
-        if has_server
+        if (self.full || self.has_server())
             && self.task.service.is_none()
             && self.changes.on != "both"
             && self.task.options().next().is_some()
@@ -348,9 +361,13 @@ impl Screen<'_> {
             ));
         }
         let is_open = self.with(ChangeEffect::Undecided).next().is_some() || self.changes().any(|one| one.dropped);
-        let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };
+        let why = match is_open {
+            _ if self.changes().any(ChangeView::helps_over_loopback) => "what helps was only shown over loopback",
+            true => "no change is shown to help",
+            false => "no change that was tried helps",
+        };
         let is_judged = self.changes().any(|change| change.upper.is_some());
-        is_judged.then(|| format!("keep the program as it is: {is_shown}"))
+        is_judged.then(|| format!("keep the program as it is: {why}"))
     }
 
     /// What runs showed that are too few for an interval, as a fact: a change whose run took less than half of the time.
@@ -358,7 +375,8 @@ impl Screen<'_> {
         let is_time = matches!(self.counted(), Counted::Runs | Counted::CpuTime);
         let now = self.per_second(AS_IT_IS).filter(|_| is_time && self.changes().all(|one| one.upper.is_none()))?;
         let rate = |change: &ChangeView| self.per_second(&change.value).unwrap_or(0.0);
-        let open: Vec<&ChangeView> = self.changes().filter(|one| !one.dropped && one.left_for.is_none()).collect();
+        let is_open = |one: &&ChangeView| !one.dropped && one.left_for.is_none() && one.beyond_loopback.is_none();
+        let open: Vec<&ChangeView> = self.changes().filter(is_open).collect();
         let most = open.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         // Of those with most of the gain, the removal of a call is the simpler change.
         let is_simpler =
@@ -383,25 +401,6 @@ impl Screen<'_> {
         let is_accepted = self.changes.on != "client" && self.task.watched.as_ref()?.opened.keys().any(accepts);
         let text = "connections that it accepts over Unix sockets, which inherit no option";
         (is_accepted && self.task.options().next().is_some()).then(|| text.to_owned())
-    }
-
-    /// What the options that help do on a network, where the program was measured within this machine.
-    fn beyond_loopback(&self) -> Vec<String> {
-        let has_link = self.view.groups.iter().any(|group| group.factors.emulated_link().is_some());
-        if has_link || !self.task.seen().any(|(_, seen)| seen.waits.over_loopback) {
-            return Vec::new();
-        }
-        let helping = self.best().into_iter().chain(self.also_helping());
-        let helping = helping.flat_map(|change| self.task.named(&change.value));
-        let helping: Vec<&OptionChange> = helping.filter_map(ProgramChange::option).collect();
-        let concerns = |row: &&BeyondLoopback| {
-            let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
-            helping.iter().any(sets)
-        };
-        let text = |row: &BeyondLoopback| {
-            format!("{} was compared over loopback: {}", row.factor.replace('_', "-"), row.sentence)
-        };
-        BEYOND_LOOPBACK.iter().filter(concerns).map(text).collect()
     }
 
     /// The lines of code that a change stands for, and its gain.
@@ -432,167 +431,4 @@ impl Screen<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen, Transport};
-    use bytegauge_report::view::tune::mark_best;
-    use bytegauge_report::{SessionData, Settings};
-    use serde_json::Value;
-
-    use super::*;
-
-    /// A change with only its first runs.
-    const DROPPED: &str = "sndbuf=1048576";
-
-    fn change(value: &str, ends: Option<[f64; 3]>) -> ChangeView {
-        let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
-        let dropped = value == DROPPED;
-        let why = if dropped { "not among the best" } else { "2 usable blocks; at least 6 are needed" };
-        let reason = ends.is_none().then(|| why.to_owned());
-        ChangeView {
-            value: value.into(),
-            cell: CellId(value.into()),
-            change,
-            lower,
-            upper,
-            effect: ChangeEffect::of(lower, upper, 0.05),
-            is_best: false,
-            reason,
-            left_for: None,
-            dropped,
-            growth: None,
-        }
-    }
-
-    /// What a session that changed these options shows: a change for each value, and a next step.
-    fn shown(changes: &[(&str, Option<[f64; 3]>)], next: NextStep) -> String {
-        let record = SessionRecord {
-            id: SessionId(1),
-            started_unix_ns: 0,
-            finished_unix_ns: Some(1),
-            status: SessionStatus::Complete,
-            plan_name: "tune".into(),
-            workload: "tune".into(),
-            seed: 1,
-            margin: 0.05,
-            version: String::new(),
-            plan: Value::Null,
-            machine: Value::Null,
-            machine_after: Value::Null,
-            notes: Vec::new(),
-            imported: false,
-        };
-        let none = SessionData { record, groups: vec![], cells: vec![], blocks: vec![], trials: vec![] };
-        let view = Report { next: vec![next], ..Report::of(&none, &Settings::default()) };
-        let option = |value: &str| {
-            let (name, level) = value.split_once('=').expect("an option");
-            let level = (level != "unset").then(|| level.parse::<u64>().map_or(level.into(), Into::into));
-            vec![ProgramChange::Option(OptionChange { option: name.into(), level, on: None })]
-        };
-        let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
-        let waits = SocketWaits { over_loopback: true, ..SocketWaits::default() };
-        let listens = |transport| OpenedSocket { transport, call: Opening::Listen };
-        let opened = [(listens(Transport::Unix), 1), (listens(Transport::Tcp), 1)].into();
-        let watched = Some(SocketsSeen { waits, opened, ..SocketsSeen::default() });
-        let task = SocketChanges { by_value, watched, ..SocketChanges::default() };
-        let mut changes: Vec<ChangeView> = changes.iter().map(|(value, ends)| change(value, *ends)).collect();
-        mark_best(&mut changes, &task);
-        let changes = ChangesView {
-            on: "both".into(),
-            cost: VersusCost::Time,
-            changes,
-            not_tried: Vec::new(),
-            service: Vec::new(),
-            task: Some(task.clone()),
-        };
-        Screen {
-            view: &view,
-            changes: &changes,
-            task: &task,
-            test: None,
-            width: 100,
-            program: "/opt/bytegauge",
-            full: false,
-        }
-        .lines()
-        .join("\n")
-    }
-
-    fn step(command: &str) -> NextStep {
-        NextStep {
-            command: Some(command.into()),
-            text: "repeat it".into(),
-            takes: None,
-            continues: command.contains("--resume"),
-        }
-    }
-
-    #[test]
-    fn an_interval_decides_the_effect() {
-        let check = |ends: Option<[f64; 3]>, expected: ChangeEffect| {
-            assert_eq!(change("x", ends).effect, expected, "{ends:?}");
-        };
-        check(Some([-0.5, -0.6, -0.4]), ChangeEffect::Better);
-        check(Some([0.5, 0.4, 0.6]), ChangeEffect::Worse);
-        check(Some([0.0, -0.04, 0.04]), ChangeEffect::Nothing);
-        check(Some([0.0, -0.06, 0.04]), ChangeEffect::Undecided);
-        check(None, ChangeEffect::NotMeasured);
-    }
-
-    #[test]
-    fn leaving_out_a_call_is_simpler_than_another_value() {
-        let with = |removed: [f64; 3]| {
-            shown(
-                &[("rcvbuf=4194304", Some([-0.6, -0.7, -0.5])), ("rcvbuf=unset", Some(removed))],
-                step("bytegauge tune"),
-            )
-        };
-        let used = |text: &str| text.lines().find(|line| line.contains("<- use")).unwrap_or_default().to_owned();
-        let as_good = with([-0.55, -0.6, -0.5]);
-        assert!(used(&as_good).contains("without its SO_RCVBUF"), "{as_good}");
-        let slower = with([-0.3, -0.4, -0.2]);
-        assert!(used(&slower).contains("rcvbuf 4 MiB"), "{slower}");
-    }
-
-    #[test]
-    fn what_wins_over_loopback_is_told_for_a_network() {
-        let shown = |change: &str| shown(&[(change, Some([-0.6, -0.7, -0.5]))], step("bytegauge tune"));
-        let told = "Network    congestion was compared over loopback: loopback has no queue";
-        assert!(shown("congestion=reno").contains(told), "{}", shown("congestion=reno"));
-        assert!(!shown("congestion=unset").contains("over loopback"), "its own call is left out");
-        assert!(!shown("notsent_lowat=65536").contains("over loopback"));
-    }
-
-    #[test]
-    fn connections_that_inherit_nothing_are_named() {
-        let text = shown(&[("sndbuf=65536", Some([0.0, -0.01, 0.01]))], step("bytegauge tune"));
-        assert!(text.contains("\nUnchanged  connections that it accepts over Unix sockets"), "{text}");
-    }
-
-    #[test]
-    fn a_session_without_intervals_states_one_reason() {
-        let text = shown(&[("rcvbuf=unset", None), ("nodelay=on", None)], step("bytegauge tune --resume 1"));
-        assert_eq!(text.matches("2 usable blocks").count(), 1, "{text}");
-        assert!(
-            text.contains("every change: 2 usable blocks") && !text.to_lowercase().contains("no result:"),
-            "{text}"
-        );
-        assert!(text.contains("Next       /opt/bytegauge tune --resume 1"), "{text}");
-    }
-
-    #[test]
-    fn decided_changes_lead_to_no_repetition() {
-        let text = shown(&[("nodelay=on", Some([0.0, -0.01, 0.01]))], step("bytegauge tune -- ./program"));
-        assert!(!text.contains("./program") && text.contains("nothing is left to decide"), "{text}");
-        let open = shown(&[("nodelay=on", Some([0.0, -0.2, 0.2]))], step("bytegauge tune -- ./program"));
-        assert!(open.contains("./program\n") && open.contains("repeat it"), "{open}");
-    }
-
-    #[test]
-    fn a_dropped_change_is_neither_open_nor_judged() {
-        let text =
-            shown(&[("nodelay=on", Some([0.0, -0.01, 0.01])), (DROPPED, None)], step("bytegauge tune -- ./program"));
-        assert!(text.contains("\nDropped    sndbuf 1 MiB: not among the best\n"), "{text}");
-        assert!(text.contains("no change is shown to help") && !text.contains("that was tried"), "{text}");
-        assert!(text.contains("nothing is left to decide") && !text.contains("usable block"), "{text}");
-    }
-}
+mod tests;

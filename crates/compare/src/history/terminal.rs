@@ -1,6 +1,8 @@
 //! Sessions before and after: a line per test, the slowest first, then the verdict.
 
+use bytegauge_report::view::numbers::difference::of_time;
 use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
+use bytegauge_report::words::cost_words;
 use bytegauge_report::words::interval_rounding::{ShareScale, percent};
 use bytegauge_report::words::number::{common_unit, fixed, rate};
 use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
@@ -70,7 +72,8 @@ fn of_line(line: &HistoryLine, scale: ShareScale, unit: Option<(f64, &str)>) -> 
     };
     let SubjectDifference { longer, lower, upper, verdict } = line.difference;
     let [difference, lower, upper] = [longer, lower, upper].map(|longer| longer.map(of_time));
-    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", scale.signed(share)));
+    let noun = cost_words(line.compares).noun;
+    let difference = difference.map_or_else(|| "–".into(), |share| format!("{noun} {}", scale.signed(share)));
     let interval = match (lower, upper) {
         (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
@@ -84,19 +87,16 @@ fn of_line(line: &HistoryLine, scale: ShareScale, unit: Option<(f64, &str)>) -> 
     format!("{} → {}: {difference}{interval}: {verdict}", shown(line.rate_before), shown(line.rate_after))
 }
 
-/// The share by which time changed: half the time is 50 % less, and the reverse is 100 % longer.
-fn of_time(longer: f64) -> f64 {
-    if longer < 0.0 { longer / (1.0 - longer) } else { longer }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use bytegauge_model::Cost;
 
+    use super::*;
     use crate::history::NotCompared;
 
     fn line(label: &str, (rate_before, rate_after): (f64, f64), difference: SubjectDifference) -> HistoryLine {
         HistoryLine {
+            compares: Cost::Time,
             label: label.into(),
             unit: "bytes/s",
             rate_before: Some(rate_before),

@@ -20,6 +20,7 @@ macro_rules! with_option_rows {
                 always: true,
                 why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
                 why_more: Some(LEAST_BUFFER),
+                beyond_loopback: Some(FIXED_BUFFER),
                 ..socket_option("SO_SNDBUF", 7)
             }),
             ..OPTION
@@ -37,6 +38,7 @@ macro_rules! with_option_rows {
                 always: true,
                 why: "the kernel doubles what is asked for and clamps it at twice net.core.rmem_max: raise that, or ask for less",
                 why_more: Some(LEAST_BUFFER),
+                beyond_loopback: Some(FIXED_BUFFER),
                 ..socket_option("SO_RCVBUF", 8)
             }),
             ..OPTION
@@ -60,7 +62,16 @@ macro_rules! with_option_rows {
         nodelay: bool = Factor {
             summary: "TCP_NODELAY: on, off or auto",
             details: "at the writer of a stream, at both ends of calls",
-            option: Some(OptionRow { switching: Switching::Ends, sites: nodelay_sites, always: true, ..tcp_option("TCP_NODELAY", 1) }),
+            option: Some(OptionRow {
+                switching: Switching::Ends,
+                sites: nodelay_sites,
+                always: true,
+                beyond_loopback: Some(BeyondLoopback {
+                    concerns: is_not_on,
+                    sentence: "on a network small writes wait a round trip or more without it",
+                }),
+                ..tcp_option("TCP_NODELAY", 1)
+            }),
             ..OPTION
         },
         /// The ends of calls whose `TCP_NODELAY` is set.
@@ -81,6 +92,10 @@ macro_rules! with_option_rows {
                 form: ValueForm::Text,
                 always: true,
                 why: "a route or a BPF program of the system chooses another",
+                beyond_loopback: Some(BeyondLoopback {
+                    concerns: |level| *level != Level::Absent,
+                    sentence: "loopback has no queue and no loss: on a network another one may be best",
+                }),
                 ..tcp_option("TCP_CONGESTION", 13)
             }),
             ..OPTION
@@ -140,6 +155,10 @@ macro_rules! with_option_rows {
                 sites: |_| (READERS, When::Accepted),
                 changes: true,
                 why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
+                beyond_loopback: Some(BeyondLoopback {
+                    concerns: is_not_on,
+                    sentence: "over loopback an acknowledgement takes no time; on a network writers may wait for it",
+                }),
                 ..tcp_option("TCP_QUICKACK", 12)
             }),
             ..OPTION
@@ -157,8 +176,8 @@ macro_rules! with_option_rows {
         message_writes: MessageWrites = Factor {
             defaults: call("separate"),
             heading: "writes",
-            summary: "Parts of a message: separate, writev, copy, more, cork",
-            details: "with --request-chunk or --response-chunk; separate: a write(2) each, writev: one writev(2), copy: one buffer, more: MSG_MORE, cork: TCP_CORK",
+            summary: "Parts of a message: separate, writev, copy, sendfile, …",
+            details: "with --request-chunk or --response-chunk; separate: a write(2) each, writev: one writev(2), copy: one buffer, more: MSG_MORE, cork: TCP_CORK, sendfile: the first part by send(2), the rest of a reply by sendfile(2), more-sendfile: both",
             only_with: &[FactorKey::request_chunk, FactorKey::response_chunk],
             needs: Some(Needs { with: &[FactorKey::server_engine], when: serves_by_system_calls, text: "--server-engine blocking or epoll" }),
             ..OPTION
@@ -343,7 +362,15 @@ macro_rules! with_option_rows {
             summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
             details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| matches!(spec.engine(), Some(Engine::Blocking | Engine::Epoll(_))), text: "--engine blocking or epoll (for io_uring there is --engine uring:zc)" }),
-            option: Some(OptionRow { switching: IN_ITS_CALLS, sites: |_| (&[EndRole::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
+            option: Some(OptionRow {
+                switching: IN_ITS_CALLS,
+                sites: |_| (&[EndRole::Source], When::Early),
+                beyond_loopback: Some(BeyondLoopback {
+                    concerns: |level| *level != Level::Absent,
+                    sentence: "loopback copies every zero-copy send; a network card may not",
+                }),
+                ..socket_option("SO_ZEROCOPY", 60)
+            }),
             ..OPTION
         },
         /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).

@@ -343,6 +343,7 @@ pub(crate) const KERNEL: OptionRow = OptionRow {
     of_listener: false,
     switching: Switching::Never("it is not known to leave nothing behind when it is set back"),
     no_effect: |_| None,
+    beyond_loopback: None,
     why: "the kernel may change it",
     why_more: None,
 };

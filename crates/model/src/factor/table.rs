@@ -6,9 +6,9 @@ use crate::catalog::{
 use crate::emulated::{LinkRate, LossShare};
 use crate::end::EndRole;
 use crate::factor::row::*;
-use crate::level::LevelKind;
+use crate::level::{Level, LevelKind};
 use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
-use crate::option::{OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
+use crate::option::{BeyondLoopback, OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
@@ -151,6 +151,17 @@ fn nodelay_sites(spec: &Spec) -> Sites {
 /// Whether the engine of the server makes a system call for each receive and each send.
 fn serves_by_system_calls(spec: &Spec) -> bool {
     matches!(spec.server_engine(), Some(Engine::Blocking | Engine::Epoll(_)))
+}
+
+/// A buffer of a fixed size on a network.
+const FIXED_BUFFER: BeyondLoopback = BeyondLoopback {
+    concerns: |level| level.number().is_some(),
+    sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
+};
+
+/// Whether an option is off, or left to the kernel.
+fn is_not_on(level: &Level) -> bool {
+    !matches!(level, Level::Switch(true) | Level::Absent)
 }
 
 /// Busy polling needs a queue with NAPI.

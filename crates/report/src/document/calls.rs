@@ -1,13 +1,14 @@
 //! Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
 //! what failed and why.
 
+use bytegauge_model::UdpUse;
 use bytegauge_model::unit::{about_bytes, call_rate};
-use bytegauge_model::{Nanos, UdpUse};
 
 use super::details::Rows;
 use super::finding_texts::shared_calls;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CallDatagramView, CallView, CellView, EngineView, ErrorView};
+use crate::words::interval_rounding::range;
 use crate::words::number::{number, share};
 
 /// More kinds of errors than this are for JSON.
@@ -50,8 +51,10 @@ fn times(cell: &CellView, call: &CallView) -> String {
 fn p99(rows: &Rows) -> Option<String> {
     let of_cell = |cell: &&CellView| {
         let p99 = cell.more.get("total_p99_ns")?;
-        let [lower, upper] = [p99.lower?, p99.upper?].map(|ns| Nanos(ns as u64));
-        Some(format!("{} {lower} to {upper}", cell.label))
+        let (lower, upper) = (p99.lower?, p99.upper?);
+        let (ns, unit) = [(1e9, "s"), (1e6, "ms")].into_iter().find(|(ns, _)| upper >= *ns).unwrap_or((1e3, "µs"));
+        // An interval is rounded outwards.
+        Some(format!("{} {} {unit}", cell.label, range(lower / ns, upper / ns)))
     };
     let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
     (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))

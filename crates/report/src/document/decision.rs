@@ -11,7 +11,7 @@ use crate::findings::LOST_MUCH;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::results::{harm, urgent};
 use crate::view::knee::lowest_missed;
-use crate::view::numbers::HarmKind;
+use crate::view::numbers::{ChangeView, HarmKind};
 use crate::view::tune::has_value;
 use crate::words::cost_words;
 use crate::words::fit::text_width;
@@ -70,7 +70,12 @@ pub fn set(results: &Results, test: &Test) -> String {
         Claim::Use { .. } => alternatives(&named),
         Claim::Invalid { .. } => "–".into(),
         _ => {
-            if let Some(now) = present(results, test).filter(|now| named.iter().any(|option| option.id == now.id)) {
+            let changes = results.tune.iter().filter_map(|tune| tune.changes.as_ref()).flat_map(|all| &all.changes);
+            // Where nothing else helps, the program is kept as it is.
+            let mut own = changes.filter(|change| test.option(&change.cell).is_some());
+            let is_kept = own.any(ChangeView::helps_over_loopback);
+            let is_named = |now: &&OptionResult| is_kept || named.iter().any(|option| option.id == now.id);
+            if let Some(now) = present(results, test).filter(is_named) {
                 return format!("keep {}", now.label);
             }
             match avoided(test).as_slice() {

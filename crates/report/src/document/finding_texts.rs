@@ -1,13 +1,14 @@
 //! The sentence of each finding, and the cautions of the screen.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, Nanos, kernel_faults};
+use bytegauge_model::{CellId, Cost, Nanos, kernel_faults, option};
 
 use super::next_of_tune::more_work;
 use super::{ReportedFinding, Results};
-use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
+use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
+use crate::words::cost_words;
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
 use crate::words::phrase::{capital, rate_unit};
 use crate::words::{number, phrase};
@@ -31,14 +32,14 @@ pub fn reported(results: &Results) -> Vec<ReportedFinding> {
 /// The worst findings, one sentence for each kind.
 pub fn cautions(results: &Results, most: usize) -> Vec<String> {
     let serious = results.findings.iter().filter(|finding| finding.severity <= Severity::Warning);
-    let mut kinds: Vec<(usize, Vec<&Finding>)> = Vec::new();
+    let mut kinds: Vec<Vec<&Finding>> = Vec::new();
     for finding in serious {
-        match kinds.iter_mut().find(|(rank, _)| *rank == finding.rank()) {
-            Some((_, all)) => all.push(finding),
-            None => kinds.push((finding.rank(), vec![finding])),
+        match kinds.iter_mut().find(|all| all[0].is_like(finding)) {
+            Some(all) => all.push(finding),
+            None => kinds.push(vec![finding]),
         }
     }
-    kinds.iter().take(most).map(|(_, all)| caution(results, all)).collect()
+    kinds.iter().take(most).map(|all| caution(results, all)).collect()
 }
 
 /// One caution: the sentence of the worst one, with the places of all of its kind.
@@ -90,6 +91,8 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
     let own = || finding.option.as_ref().map(|id| option(results, id)).unwrap_or_default();
     let other = || finding.other.as_ref().map_or_else(|| "another option".to_owned(), |id| option(results, id));
     let shown = |upper: Option<f64>| upper.map_or_else(|| "an unknown amount".to_owned(), at_most);
+    let compares = finding.test.as_ref().and_then(|id| results.test(id)).map_or(Cost::Time, |test| test.compares);
+    let words = cost_words(compares);
     match &finding.fact {
         Fact::ControlDiffers { widened } => {
             format!("{}, measured twice, differs: intervals are wider by {}", own(), at_most(*widened))
@@ -140,8 +143,8 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             long_trials(results, *result, Nanos((*window_s * 1e9) as u64), (*lower, *upper), &other())
         }
         Fact::BeyondLoopback { factor } => {
-            let row = BEYOND_LOOPBACK.iter().find(|row| row.factor == *factor);
-            let sentence = row.map_or("a network may differ", |row| row.sentence);
+            let known = option::of_factor(factor).and_then(|row| row.beyond_loopback);
+            let sentence = known.map_or("a network may differ", |known| known.sentence);
             format!("{} was compared over loopback: {sentence}", phrase::in_code(factor))
         }
         Fact::NotMeasured { what: Unmeasured::Options, options } => {
@@ -173,7 +176,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             format!("recommended by session {session}; the two sessions contradict each other")
         }
         Fact::Earlier { session, upper, .. } => {
-            format!("recommended by session {session}; here it is at most {} slower than the best", shown(*upper))
+            format!("recommended by session {session}; here it is at most {} {}", shown(*upper), words.above)
         }
         Fact::Advice { session, test, held, lower, upper } => {
             let how = match (held, lower.zip(*upper)) {
@@ -221,8 +224,10 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> String {
         NoiseCause::DependentBlocks => "the speed of the machine changed slowly during the session".into(),
         NoiseCause::MeansDisagree => "slower than the best by the average of its trials, not by their median".into(),
         NoiseCause::OtherPrograms => {
-            let of = of.map_or_else(String::new, |cpus| format!(" of {cpus}"));
-            format!("other programs used {}{of} CPUs", significant(amount, 2))
+            let used = significant(amount, 2);
+            let of = of
+                .map_or_else(|| format!("{used} CPUs"), |cpus| format!("{used} of {}", counted(cpus as usize, "CPU")));
+            format!("other programs used {of}")
         }
         NoiseCause::Steal => {
             let of = counted(of.unwrap_or(0.0) as usize, "trial");

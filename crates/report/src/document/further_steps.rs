@@ -4,7 +4,7 @@ use bytegauge_model::{Bytes, CellKind, Nanos, RELAY_BUFFER, Transport, Workload}
 
 use super::next::step;
 use super::{NextStep, Results, relays};
-use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, USUAL_CONGESTION, Unmeasured};
+use crate::findings::{Fact, Finding, USUAL_CONGESTION, Unmeasured};
 use crate::results::Test;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
@@ -33,13 +33,13 @@ fn with_one_buffer(view: &Results) -> Option<NextStep> {
     Some(step(&command, &format!("give {method} the buffer of the others, {size} instead of {}", own.compact())))
 }
 
+/// The delay of an emulated link that shows what a setting does on a network.
+pub const LINK_DELAY: &str = "10ms";
+
 /// The same plan over an emulated link, where a setting was compared that does something else on a network.
 fn over_a_link(view: &Results) -> Option<NextStep> {
-    let flips = view.findings.iter().find_map(|finding| match &finding.fact {
-        Fact::BeyondLoopback { factor } => BEYOND_LOOPBACK.iter().find(|row| row.factor == factor),
-        _ => None,
-    })?;
-    let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), flips.delay.to_owned()])?;
+    view.findings.iter().find(|finding| matches!(finding.fact, Fact::BeyondLoopback { .. }))?;
+    let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), LINK_DELAY.to_owned()])?;
     Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
 }
 
@@ -121,7 +121,7 @@ const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
 /// Flags without a value that change what is shown, not what is measured.
 const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 
-/// The command that continues a session. It needs no flags: the store has the plan.
+/// The command that continues a session. The store has the plan; only the file with the key of another host is named again.
 pub fn resuming(view: &View) -> String {
     let is_built_in = |plan: &String| !plan.starts_with('-') && !plan.contains(['/', '.']);
     let command = match view.plan.asked.as_deref().unwrap_or(&[]) {
@@ -132,7 +132,13 @@ pub fn resuming(view: &View) -> String {
         // A part of a survey was asked by no words of its own; `run` takes any.
         [] => "run".to_owned(),
     };
-    format!("bytegauge {command} --resume {}", view.session)
+    let mut asked = view.plan.asked.iter().flatten().take_while(|word| *word != "--");
+    let file = asked.find_map(|word| word.strip_prefix("--key-file")).and_then(|rest| match rest {
+        "" => asked.next().map(String::as_str),
+        rest => rest.strip_prefix('='),
+    });
+    let key = file.map_or_else(String::new, |file| format!(" --key-file {}", quoted(file)));
+    format!("bytegauge {command} --resume {}{key}", view.session)
 }
 
 /// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;

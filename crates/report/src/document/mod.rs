@@ -29,6 +29,7 @@ use crate::view::numbers::View;
 
 pub use decision::Decision;
 pub use details::call_noun;
+pub use further_steps::LINK_DELAY;
 pub use matrix::{Matrix, MatrixCell, MatrixRow};
 pub use next::step;
 pub use tables::{Headed, TestTexts};

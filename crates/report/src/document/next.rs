@@ -114,10 +114,10 @@ fn resume(view: &Results, flags: &[&str], text: &str, most_ns: Option<u64>) -> N
 
 fn continue_session(view: &Results) -> Vec<NextStep> {
     let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
-    let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
+    let is_until = asked.into_iter().any(|word| word.split('=').next() == Some("--until"));
     let resume = resume(
         view,
-        &until,
+        if is_until { &CONCLUSIVE } else { &[] },
         "continue the session",
         blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0),
     );
@@ -275,7 +275,8 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
         (Some(growth), _) => LONGER.max(growth),
         // Intervals narrow with the root of the time.
         (None, Some((_, bound))) => LONGER.max((bound / view.plan.margin).powi(2)),
-        (None, None) if is_short => LONGER,
+        // A session that was stopped after a few blocks is no measure of the time that its tests need.
+        (None, None) if is_short => LONGER.max(TEST_S * view.tests.len() as f64 / own_s),
         (None, None) => return Vec::new(),
     };
     let all_s = own_s * longer;
@@ -317,7 +318,8 @@ fn alone<'a>(view: &Results, group: &'a GroupView) -> Option<(&'a GroupView, Vec
         ["transport", "role"].into_iter().filter_map(flag).flatten().collect()
     };
     let words = words_of(group);
-    let is_given = words.iter().any(|word| word.starts_with("--") && asked.contains(word));
+    let flags = || asked.iter().map(|word| word.split('=').next().unwrap_or(word));
+    let is_given = words.iter().any(|word| word.starts_with("--") && flags().any(|flag| flag == word));
     let alike = view.groups.iter().filter(|other| words_of(other) == words).count();
     (view.tests.len() > 1 && alike == 1 && !is_given && !words.is_empty()).then_some((group, words))
 }

@@ -19,6 +19,11 @@ pub fn next(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextSt
         return fixed.map_or(usual, |step| vec![step]);
     }
     let of_failed = of_failed(view, tune);
+    let mut changes = tune.changes.iter().flat_map(|changes| &changes.changes);
+    if changes.any(|change| change.is_best) {
+        let change = words("make the change, then run the same command: what helps on top of it?");
+        return [change].into_iter().chain(usual.into_iter().filter(|step| step.continues)).collect();
+    }
     let is_alone =
         view.tests.iter().all(|test| has_reason(test, &[InvalidReason::OneOption, InvalidReason::NothingMeasured]));
     let is_open = view.tests.iter().any(|test| !is_answered(view, test));

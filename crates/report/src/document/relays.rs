@@ -136,7 +136,7 @@ fn programs(group: &GroupView, relays: &[&CellView]) -> Option<String> {
     let known = |cell: &&CellView| {
         let RelayProgramView { version, left_behind, stopped_by_force, charged } = cell.relay_program.as_ref()?;
         let version = version.as_deref().unwrap_or("of unknown version");
-        let left = (*left_behind > 0).then(|| format!(" (left {left_behind} processes behind, which were ended)"));
+        let left = (*left_behind > 0).then(|| format!(" (left processes behind, which were ended: {left_behind})"));
         let by_force = stopped_by_force.then_some(" (ignored SIGTERM and was killed)");
         let charged = charged.as_ref().map(|whose| format!(" (charged: {whose})"));
         let notes = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();

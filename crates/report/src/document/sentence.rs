@@ -8,7 +8,8 @@ use super::Results;
 use super::decision::{alternatives, avoided, present, set, why};
 use super::finding_texts::harm_of;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::view::numbers::{ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView, promising};
+use crate::view::numbers::difference::of_time;
+use crate::view::numbers::{ChangeView, ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView, promising};
 use crate::words::cost_words;
 use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::number::{time, times_at_least};
@@ -83,11 +84,20 @@ fn kept_rate(results: &Results, test: &Test, option: &OptionResult) -> String {
 /// `41 k calls/s`.
 fn rate_with_unit(results: &Results, test: &Test, option: &OptionResult) -> String {
     let Some(rate) = option.rate.filter(|rate| *rate > 0.0) else { return "an unknown rate".into() };
-    if test.unit == "runs/s" {
-        return format!("{} a run", time(1e9 / rate));
+    if let Some(of) = time_of_a_run(test) {
+        return format!("{}{of} a run", time(1e9 / rate));
     }
     let (divisor, unit) = test.rate_scale(results.tests);
     format!("{} {unit}", significant(rate / divisor, 3))
+}
+
+/// What follows the time of a run, where rates are runs.
+fn time_of_a_run(test: &Test) -> Option<&'static str> {
+    match test.unit {
+        "runs/s" => Some(""),
+        "runs/CPU s" => Some(" of CPU time"),
+        _ => None,
+    }
 }
 
 /// `4K takes at least 2.1× the time`, or its harm.
@@ -152,15 +162,18 @@ fn of_program(results: &Results, test: &Test) -> Option<String> {
     let (lower, upper) = (gain.lower?, gain.upper?);
     let now = present(results, test)?;
     let own = test.option(gain.cell.as_ref()?)?;
+    let used = test.used();
     if own.id == now.id || lower <= 0.0 {
-        let bound = match upper.max(0.0) {
+        // Another value than the recommended one may be faster, or be used.
+        let is_kept = used.is_none_or(|used| used.id == now.id) && now.slower_lower.is_none_or(|lower| lower <= 0.0);
+        let bound = match now.slower_upper.unwrap_or(f64::INFINITY) {
             upper if upper < BOUND_MAX => format!(", and none by more than {}", at_most(upper)),
             _ => String::new(),
         };
-        return Some(format!("Keep {}: no value is surely faster{bound}.", now.label));
+        return is_kept.then(|| format!("Keep {}: no value is surely faster{bound}.", now.label));
     }
     let gain = gain_of(results, test, [own, now], (lower, upper));
-    let (own, now, is_best) = (&own.label, &now.label, test.is_decided());
+    let (own, now, is_best) = (&own.label, &now.label, used.is_some_and(|used| used.id == own.id));
     Some(match is_best {
         true => format!("Use {own}, not {now}: {gain}"),
         false => format!("{own} is faster than {now}: {gain} Another value may be faster still."),
@@ -170,7 +183,7 @@ fn of_program(results: &Results, test: &Test) -> Option<String> {
 /// `a run takes 220 ms instead of 1.08 s. That is 3.16 to 7.33 times as fast, with 95 % confidence.`
 fn gain_of(results: &Results, test: &Test, options: [&OptionResult; 2], (lower, upper): (f64, f64)) -> String {
     let [then, before] = options.map(|option| amount(results, test, option));
-    let verb = if test.unit == "runs/s" { "a run takes" } else { "it reaches" };
+    let verb = if time_of_a_run(test).is_some() { "a run takes" } else { "it reaches" };
     let (range, level) = (times_range(lower, upper), percent(results.plan.level));
     format!("{verb} {then} instead of {before}. That is {range} times as fast, with {level} confidence.")
 }
@@ -184,7 +197,11 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
         if let Some(open) = promising(own()).and_then(|open| test.option(&open.cell)) {
             return Some(format!("Undecided: {} may help, but runs differ too much to be certain.", open.label));
         }
-        return Some(format!("Keep the program {}: no change is shown to help.", now.label));
+        let why = match own().any(ChangeView::helps_over_loopback) {
+            true => "what helps was only shown over loopback",
+            false => "no change is shown to help",
+        };
+        return Some(format!("Keep the program {}: {why}.", now.label));
     };
     let (option, share, lower, upper) = (test.option(&best.cell)?, best.change?, best.lower?, best.upper?);
     let removes = changes.task.as_ref().is_some_and(|task| task.only_removes(&best.value));
@@ -248,7 +265,7 @@ fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
     let range = match (lower > 0.0, upper < 0.0) {
         (true, _) => scale.interval(lower, upper).replace('–', " to "),
         (_, true) => format!("{} less {what}", scale.interval(less(-upper), less(-lower)).replace('–', " to ")),
-        _ => scale.signed_interval(lower, upper).replacen(" %", "", 1),
+        _ => scale.signed_interval(of_time(lower), upper).replacen(" %", "", 1),
     };
     match cost {
         _ if upper < 0.0 => format!("B {verb} {range} than A"),

@@ -2,7 +2,7 @@
 
 use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::spec::derived::threads;
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -322,6 +322,7 @@ fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
     let shown = test.safest().or_else(|| test.options.iter().find(|option| option.rate.is_some()));
     facts.extend(shown.and_then(|option| bottleneck(results, group, option)));
     if test.used().is_none()
+        && results.view.changes().is_none()
         && let Some(safest) = test.safest()
     {
         let upper = safest.slower_upper.unwrap_or(f64::INFINITY);
@@ -329,7 +330,7 @@ fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
     }
     let control =
         test.control_upper.map(|upper| format!("the same option, measured twice, is up to {} apart", at_most(upper)));
-    let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
+    let blocks = (test.blocks > 0).then(|| counted(test.blocks, "complete block"));
     let basis: Vec<String> = blocks.into_iter().chain(control).collect();
     if !basis.is_empty() {
         facts.push(headed("Basis", basis.join("; ")));
@@ -345,7 +346,8 @@ fn code(group: &GroupView, test: &Test) -> Vec<String> {
         own.settings.iter().for_each(|(name, level)| spec.set(name, level));
         spec
     };
-    let flips = |name: &&String| beyond_loopback(&group.factors, name).is_some();
+    let flips =
+        |name: &&String| beyond_loopback(&group.factors, name).is_some_and(|known| (known.concerns)(&spec.get(name)));
     let is_own = |name: &&String| !is_peers_size(&group.factors, name) && !flips(name);
     group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
 }

@@ -1,8 +1,8 @@
 //! When each fact is a finding.
 
-use bytegauge_model::option::OptionRow;
+use bytegauge_model::option::{BeyondLoopback, OptionRow};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{CellId, CellKind, Level, ProgramRole, SessionStatus, Spec, Transport, Workload, option};
+use bytegauge_model::{CellId, CellKind, ProgramRole, SessionStatus, Spec, Transport, Workload, option};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 
@@ -178,7 +178,7 @@ fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
         HarmKind::CutDatagrams => Some(harm::truncated_share(cell)),
         compared => crate::view::harm::share(&cell.harm, compared),
     };
-    let longest = cell.harm.longest_ns.max(cell.harm.drain_ns).filter(|_| kind == HarmKind::StarvedClients);
+    let longest = cell.harm.longest_ns.filter(|_| kind == HarmKind::StarvedClients);
     Fact::Harm { harm: kind, share: share.unwrap_or(0.0), longest_s: longest.map(|ns| ns as f64 / 1e9) }
 }
 
@@ -198,12 +198,14 @@ fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
 /// Settings of which loopback shows little, where a result names one.
 fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     let named = || test.options.iter().filter(|own| matches!(own.status, OptionStatus::Use | OptionStatus::Avoid));
-    let rows = group.varied.iter().filter_map(|name| beyond_loopback(&group.factors, name));
-    let rows = rows.filter(|row| named().any(|option| (row.concerns)(&option.settings.get(row.factor))));
-    let rows = rows.filter(|_| view.status != SessionStatus::Imported);
+    let is_concerned = |name: &&String| {
+        let concerns = beyond_loopback(&group.factors, name).map(|known| known.concerns);
+        concerns.is_some_and(|concerns| named().any(|option| concerns(&option.settings.get(name))))
+    };
+    let factors = group.varied.iter().filter(is_concerned).filter(|_| view.status != SessionStatus::Imported);
     // An option that is only ruled out is no recommendation.
     let severity = if test.used().is_some() { Severity::Warning } else { Severity::Note };
-    rows.map(|row| Finding::new(Fact::BeyondLoopback { factor: row.factor.to_owned() }, severity)).collect()
+    factors.map(|factor| Finding::new(Fact::BeyondLoopback { factor: factor.clone() }, severity)).collect()
 }
 
 /// Whether the loopback interface was used in place of a network.
@@ -342,61 +344,8 @@ pub fn is_peers_size(conditions: &Spec, factor: &str) -> bool {
     )
 }
 
-// Settings whose effect over loopback has little to do with that on a network, or is the opposite.
-
-/// A setting, and what it does beyond loopback.
-pub struct BeyondLoopback {
-    /// The factor.
-    pub factor: &'static str,
-    /// Whether a level of it is concerned.
-    pub concerns: fn(&Level) -> bool,
-    /// What it does on a network, after the name of the setting.
-    pub sentence: &'static str,
-    /// The delay of the emulated link that shows it.
-    pub delay: &'static str,
-}
-
-const ANY: fn(&Level) -> bool = |level| *level != Level::Absent;
-
-const SNDBUF: BeyondLoopback = BeyondLoopback {
-    factor: "sndbuf",
-    concerns: |level| level.number().is_some(),
-    sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
-    delay: "20ms",
-};
-
-/// Every such setting. The kernel facts are from tcp(7) and socket(7).
-pub const BEYOND_LOOPBACK: &[BeyondLoopback] = &[
-    BeyondLoopback {
-        factor: "congestion",
-        concerns: ANY,
-        sentence: "loopback has no queue and no loss: on a network another one may be best",
-        delay: "20ms",
-    },
-    SNDBUF,
-    BeyondLoopback { factor: "rcvbuf", ..SNDBUF },
-    BeyondLoopback {
-        factor: "nodelay",
-        concerns: ANY,
-        sentence: "on a network small writes wait a round trip or more without it",
-        delay: "2ms",
-    },
-    BeyondLoopback {
-        factor: "quickack",
-        concerns: ANY,
-        sentence: "over loopback an acknowledgement takes no time; on a network writers may wait for it",
-        delay: "2ms",
-    },
-    BeyondLoopback {
-        factor: "zerocopy",
-        concerns: ANY,
-        sentence: "loopback copies every zero-copy send; a network card may not",
-        delay: "2ms",
-    },
-];
-
 /// What a setting does beyond loopback, where TCP over the loopback interface was used in place of a network.
-pub fn beyond_loopback(spec: &Spec, factor: &str) -> Option<&'static BeyondLoopback> {
+pub fn beyond_loopback(spec: &Spec, factor: &str) -> Option<BeyondLoopback> {
     let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(spec);
-    BEYOND_LOOPBACK.iter().find(|row| over_tcp && row.factor == factor)
+    option::of_factor(factor).filter(|_| over_tcp)?.beyond_loopback
 }

@@ -1,5 +1,5 @@
 //! The third stage: facts that decide how to read the results. Each has a kind, its numbers and a severity;
-//! `document::finding_texts` words it. The table of settings whose effect differs on a network has its sentences next to its conditions.
+//! `document::finding_texts` words it. What options do on a network is in their row, in `model::option`.
 
 mod conditions;
 pub mod earlier;
@@ -13,9 +13,7 @@ use serde::Serialize;
 
 use crate::view::numbers::{HarmKind, WorkersView};
 
-pub use conditions::{
-    BEYOND_LOOPBACK, BeyondLoopback, LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size,
-};
+pub use conditions::{LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -273,7 +271,30 @@ impl Finding {
         Finding { other: id.cloned(), ..self }
     }
 
-    /// How much it matters among findings of one severity. Findings of one rank are one caution: their sizes compare.
+    /// Whether both are one caution: the sentence of the larger one holds for both.
+    pub fn is_like(&self, other: &Finding) -> bool {
+        match (&self.fact, &other.fact) {
+            (Fact::Harm { harm: own, .. }, Fact::Harm { harm: other, .. }) => own == other,
+            (Fact::Noise { cause: own, .. }, Fact::Noise { cause: other, .. }) => own == other,
+            (Fact::NotMeasured { what: own, .. }, Fact::NotMeasured { what: other, .. }) => own == other,
+            (Fact::BeyondLoopback { factor: own }, Fact::BeyondLoopback { factor: other })
+            | (Fact::NoEffect { factor: own, .. }, Fact::NoEffect { factor: other, .. }) => own == other,
+            (Fact::NotRepeated { was_best: own }, Fact::NotRepeated { was_best: other }) => own == other,
+            // They name options or a session.
+            (
+                Fact::LongTrials { .. }
+                | Fact::Earlier { .. }
+                | Fact::Advice { .. }
+                | Fact::LongerTail { .. }
+                | Fact::ControlDiffers { .. }
+                | Fact::ProcessesLeft { .. },
+                _,
+            ) => self == other,
+            (own, other) => std::mem::discriminant(own) == std::mem::discriminant(other),
+        }
+    }
+
+    /// How much it matters among findings of one severity.
     pub fn rank(&self) -> usize {
         match &self.fact {
             // What makes advice wrong comes before what makes it imprecise.

@@ -49,7 +49,7 @@ fn decisions(report: &Report) -> Vec<String> {
     let mut out =
         vec![String::new(), row(["test", "set", "rate", "the best"].into_iter()), "| --- | --- | --- | --- |".into()];
     for one in &report.decisions {
-        let rate = format!("{} {}", one.rate, one.unit);
+        let rate = if one.rate.is_empty() { "–".to_owned() } else { format!("{} {}", one.rate, one.unit) };
         out.push(row([one.name.as_str(), &one.set, &rate, &one.why].into_iter()));
     }
     out

@@ -1,6 +1,7 @@
 //! A session on a terminal of 24 lines: a sentence to quote, what to set, the intervals, cautions, and commands to type next.
 
 use bytegauge_model::Cost;
+use bytegauge_model::unit::counted;
 
 use super::interval_picture::{Picture, WIDTH_MIN};
 use super::layout::Layout;
@@ -91,7 +92,8 @@ fn several_tests(report: &Report, layout: &Layout, rows: usize, matrix: Vec<Stri
     let hidden = report.decisions.len() - decisions.len();
     if hidden > 0 {
         let certain = report.decisions.iter().filter(|one| one.is_certain).count();
-        let text = format!("  {hidden} more tests in --full; {certain} of {} are certain", report.decisions.len());
+        let more = counted(hidden, "more test");
+        let text = format!("  {more} in --full; certain are {certain} of {}", report.decisions.len());
         out.push(layout.paint.dim(&text));
     } else if !matrix.is_empty() {
         out.push(String::new());
@@ -113,7 +115,7 @@ pub fn one_test(report: &Report, test: &Test, layout: &Layout, rows_max: usize) 
         let dropped = test.with(OptionStatus::Dropped).count();
         let text = match dropped >= hidden {
             true => format!("  {hidden} dropped: far behind in the first trials"),
-            false => format!("  {hidden} more options in --full"),
+            false => format!("  {} in --full", counted(hidden, "more option")),
         };
         out.push(layout.paint.dim(&text));
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{
-    AuditFinding, AuditView, CellOutcome, CellView, ChangeView, GroupView, HarmKind, OptionRatio, View,
+    AuditFinding, AuditView, CellOutcome, CellView, ChangeEffect, ChangeView, GroupView, HarmKind, OptionRatio, View,
 };
 use crate::view::recommendation::is_control_wide;
 use crate::view::tune::has_value;
@@ -268,6 +268,14 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
     let used = used(view, group, &options);
     if let Some(at) = used {
         options[at].status = OptionStatus::Use;
+    } else if options.iter().any(|option| helps_over_loopback(view, &option.id)) {
+        // It speaks against nothing but what is worse than the program as it is.
+        let is_worse = |option: &OptionResult| {
+            let is_it = |one: &ChangeView| one.cell == option.id && one.effect == ChangeEffect::Worse;
+            view.changes().is_some_and(|all| all.changes.iter().any(is_it))
+        };
+        let avoided = options.iter_mut().filter(|one| one.status == OptionStatus::Avoid && one.harm.is_empty());
+        avoided.filter(|one| !is_worse(one)).for_each(|option| option.status = OptionStatus::Undecided);
     }
     Test {
         id: group.id.clone(),
@@ -298,7 +306,10 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
     for option in options.iter_mut().filter(|option| option.trials > 0) {
         let is_harmful = any_harmless && harm::is_avoided(&option.harm);
         option.status = match option.status {
-            OptionStatus::Undecided if option.slower_upper.is_none() && any_interval && !is_harmful => {
+            // One that stopped later has the reason.
+            OptionStatus::Undecided
+                if option.slower_upper.is_none() && any_interval && !is_harmful && option.reason.is_none() =>
+            {
                 OptionStatus::Dropped
             }
             OptionStatus::Undecided if is_harmful => OptionStatus::Avoid,
@@ -326,24 +337,27 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
     if let Some(changes) = view.changes() {
-        let is_best = |option: &&OptionResult| changes.changes.iter().any(|one| one.is_best && one.cell == option.id);
-        let best = options.iter().find(is_best).or(present);
-        return is(best.map(|option| &option.id));
+        let is_best = |option: &OptionResult| changes.changes.iter().any(|one| one.is_best && one.cell == option.id);
+        // Only one that helps over loopback alone is better.
+        let best = options.iter().position(|option| is_best(option) && upper(option).is_finite());
+        return best.or_else(|| is(present.map(|option| &option.id)));
     }
     is(present.map(|option| &option.id))
         .or_else(|| is(group.recommendation.cell.as_ref()))
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }
 
-fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<usize>, compares: Cost) -> Claim {
-    if let Some(reason) = invalid(view, group, options, compares) {
+fn claim(view: &View, group: &GroupView, all: &[OptionResult], used: Option<usize>, compares: Cost) -> Claim {
+    if let Some(reason) = invalid(view, group, all, compares) {
         return Claim::Invalid { reason };
     }
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
-    let with = |status: OptionStatus| options.iter().filter(move |option| option.status == status);
+    // One that stopped has no interval, and its reason.
+    let options = || all.iter().filter(|option| option.reason.is_none() || option.slower_upper.is_some());
+    let with = |status: OptionStatus| options().filter(move |option| option.status == status);
     let ids = |found: Vec<&OptionResult>| found.into_iter().map(|option| option.id.clone()).collect::<Vec<_>>();
     if let Some(at) = used {
-        let good: Vec<&OptionResult> = [&options[at]].into_iter().chain(with(OptionStatus::AsGood)).collect();
+        let good: Vec<&OptionResult> = [&all[at]].into_iter().chain(with(OptionStatus::AsGood)).collect();
         let at_most = good.iter().map(|option| upper(option)).fold(0.0, f64::max);
         return Claim::Use { at_most, options: ids(good) };
     }
@@ -352,7 +366,7 @@ fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<
         OptionStatus::Undecided => Some((OptionState::Undecided, upper(option))),
         _ => None,
     };
-    let states: Vec<(OptionState, f64)> = options.iter().filter_map(state).collect();
+    let states: Vec<(OptionState, f64)> = options().filter_map(state).collect();
     let open = ids(with(OptionStatus::Undecided).collect());
     match bytegauge_stats::decision_rule::claim(&states, view.plan.margin) {
         None | Some(ClaimKind::Use) => Claim::Invalid { reason: InvalidReason::Harmful },
@@ -419,11 +433,17 @@ fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {
     }
 }
 
+/// Whether an option is a change of a program that helps over loopback alone.
+fn helps_over_loopback(view: &View, cell: &CellId) -> bool {
+    view.changes().is_some_and(|all| all.changes.iter().any(|one| one.cell == *cell && one.helps_over_loopback()))
+}
+
 /// Whether something is against an option whose interval is within the margin.
 fn is_doubtful(view: &View, group: &GroupView, cell: &CellView) -> bool {
     exchange_fails(group, cell)
         || control_is_wide(view, group, Some(&cell.id))
         || group.spoken_against.contains(&cell.id)
+        || helps_over_loopback(view, &cell.id)
         || contradict(view, group, cell)
 }
 

@@ -35,7 +35,9 @@ mod time;
 pub mod tune;
 mod versus;
 
-use bytegauge_model::{GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind};
+use bytegauge_model::{
+    GroupId, ProgramTask, SessionStatus, SocketChanges, Versus, Workload, factor, level::LevelKind, option,
+};
 
 use crate::SessionData;
 pub use audit::analysed_groups;
@@ -147,7 +149,11 @@ fn named_groups(plan: &serde_json::Value) -> Vec<GroupId> {
 
 /// The program that was checked, where one was.
 fn task(session: &SessionData) -> Option<ProgramTask> {
-    serde_json::from_value(session.record.plan.get("task")?.clone()).ok()
+    let task: ProgramTask = serde_json::from_value(session.record.plan.get("task")?.clone()).ok()?;
+    // Another version may know further options.
+    let is_known =
+        |changes: &SocketChanges| changes.options().all(|change| option::of_factor(&change.option).is_some());
+    Some(task).filter(|task| task.changes.as_ref().is_none_or(is_known))
 }
 
 /// The two that were compared with each other, where nothing else was asked.

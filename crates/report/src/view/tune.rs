@@ -4,7 +4,10 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{Counted, Level, Metric, ProgramTask, ReadyWhen, ServiceCounts, SocketChanges, Trial};
+use bytegauge_model::{
+    Counted, Level, Metric, OptionChange, OwnOption, ProgramChange, ProgramTask, ReadyWhen, ServiceCounts,
+    SocketChanges, Trial,
+};
 use bytegauge_stats::interim::growth_to_decide;
 use bytegauge_stats::quantile::median;
 
@@ -116,6 +119,14 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> 
 /// The options that were changed, each against the program as it is.
 fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> Option<ChangesView> {
     let (changes, default) = (task.changes.as_ref()?, task.default.as_ref()?);
+    let waits = || changes.seen().map(|(_, seen)| &seen.waits);
+    let is_local = match &changes.service {
+        Some(service) => service.is_local,
+        // A connection may be too short to be seen.
+        None => {
+            (task.server.is_some() || waits().any(|seen| seen.over_loopback)) && !waits().any(|seen| seen.over_network)
+        }
+    };
     let of_group = |judged: &GroupAnalysis| {
         let reference = choice_of(judged, default, conditions);
         let candidates = judged.candidates.iter().map(|at| (&conditions.settled[*at], &conditions.cells[*at]));
@@ -140,7 +151,10 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             let growth = pair
                 .filter(|_| is_undecided && left_for.is_none())
                 .map(|pair| growth_to_decide(pair.mean, pair.random, pair.systematic, conditions.margin.ln_1p()));
+            let is_local = is_local && settled.cell.factors.emulated_link().is_none();
+            let mut options = changes.of_value(&value).iter().filter_map(ProgramChange::option);
             ChangeView {
+                beyond_loopback: options.find_map(|option| beyond_loopback(option, changes)).filter(|_| is_local),
                 value: shown(&value),
                 cell: cell.id.clone(),
                 change,
@@ -186,11 +200,27 @@ fn blocks_left(analysis: &InterimView, growth: f64) -> Option<u64> {
     Some((last as u64).saturating_sub((analysis.blocks + analysis.so_far) as u64))
 }
 
-/// Marks the change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the
-/// program that may save as much, since it is the simpler change.
+/// What a change may do on a network, where it may be the best over loopback alone. Without a call that sets an option to 1 the
+/// kernel's default is in force.
+pub fn beyond_loopback(change: &OptionChange, changes: &SocketChanges) -> Option<&'static str> {
+    let known = change.row().beyond_loopback?;
+    let turns_on = |own: &OwnOption| own.option.as_deref() == Some(change.option.as_str()) && own.value == "1";
+    let seen = changes.seen_of(change);
+    let is_concerned = match &change.level {
+        Some(level) => (known.concerns)(level),
+        None => seen.own.values().any(turns_on) && (known.concerns)(&Level::auto()),
+    };
+    let is_concerned =
+        is_concerned && (seen.opened.is_empty() || seen.opened.keys().any(|socket| socket.transport.is_tcp()));
+    is_concerned.then_some(known.sentence)
+}
+
+/// Marks the change to make, of those that are shown to save something, and not over loopback alone: the one that saves most, or the
+/// removal of a call of the program that may save as much, since it is the simpler change.
 pub fn mark_best(all: &mut [ChangeView], changes: &SocketChanges) {
     let saves = |change: &ChangeView| change.change.unwrap_or(0.0);
-    let mut better: Vec<usize> = (0..all.len()).filter(|at| all[*at].effect == ChangeEffect::Better).collect();
+    let is_better = |change: &ChangeView| change.effect == ChangeEffect::Better && !change.helps_over_loopback();
+    let mut better: Vec<usize> = (0..all.len()).filter(|at| is_better(&all[*at])).collect();
     better.sort_by(|a, b| saves(&all[*a]).total_cmp(&saves(&all[*b])));
     let Some(most) = better.first().map(|at| all[*at].upper) else { return };
     let is_as_good = |change: &ChangeView| change.lower.zip(most).is_some_and(|(lower, upper)| lower <= upper);

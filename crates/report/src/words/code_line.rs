@@ -1,7 +1,7 @@
 //! The line of a program that a change stands for.
 
 use bytegauge_model::option::{OptionLayer, ValueForm, Variant};
-use bytegauge_model::{Level, OptionChange, ProgramChange, SocketChanges, SocketsSeen};
+use bytegauge_model::{Level, OptionChange, OwnOption, ProgramChange, SocketChanges, SocketsSeen};
 
 /// The lines of all changes of a value.
 pub fn lines(task: &SocketChanges, value: &str) -> Vec<String> {
@@ -22,10 +22,16 @@ fn line(change: &ProgramChange, task: &SocketChanges) -> String {
 fn line_of_option(change: &OptionChange, seen: &SocketsSeen) -> String {
     let row = change.row();
     let call = KernelCall(variant(change, seen), &seen.executable);
-    let own = seen.own.values().find(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str());
+    let is_own = |(_, own): &(&String, &OwnOption)| own.option.as_deref() == Some(row.factor);
+    let own = seen.own.iter().find(is_own).map(|(name, own)| {
+        // Of SO_RCVBUFFORCE the program sets another option than the one of the row.
+        let forced = FORCED.into_iter().find(|forced| forced == name);
+        let (own_name, layer, number, form) = call.0;
+        KernelCall((forced.unwrap_or(own_name), layer, number, form), call.1).with(&own.value)
+    });
     match (&change.level, own) {
-        (None, own) => format!("remove {}", call.with(own.unwrap_or("…"))),
-        (Some(level), Some(own)) => format!("replace {} by {}", call.with(own), call.with(&call.value(change, level))),
+        (None, own) => format!("remove {}", own.unwrap_or_else(|| call.with("…"))),
+        (Some(level), Some(own)) => format!("replace {own} by {}", call.with(&call.value(change, level))),
         (Some(level), None) => format!("add {}", call.with(&call.value(change, level))),
     }
 }
@@ -39,6 +45,9 @@ fn variant(change: &OptionChange, seen: &SocketsSeen) -> Variant {
     let common = first.filter(|_| variants.all(|other| other == first));
     common.unwrap_or((row.name, row.layer, row.number, row.form))
 }
+
+/// Options of privileged programs that set what another one sets.
+const FORCED: [&str; 2] = ["SO_SNDBUFFORCE", "SO_RCVBUFFORCE"];
 
 /// Methods of the standard libraries that set an option: the beginning of the executable's name, the option, and the method.
 const METHODS: [(&str, &str, &str); 4] = [
@@ -101,7 +110,6 @@ impl KernelCall<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::OwnOption;
     use bytegauge_model::socket_changes::parse;
 
     use super::*;
@@ -120,6 +128,10 @@ mod tests {
         check("congestion=bbr", "add setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"bbr\")");
         check("rto-min=40ms", "add setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, 40000)");
         check("linger=5", "add setsockopt(fd, SOL_SOCKET, SO_LINGER, {1, 5})");
+        let own = OwnOption { option: Some("sndbuf".into()), value: "7".into(), calls: 1 };
+        let seen = SocketsSeen { own: [("SO_SNDBUFFORCE".into(), own)].into(), ..SocketsSeen::default() };
+        let removed = line_of_option(&parse("sndbuf=unset").unwrap()[0], &seen);
+        assert_eq!(removed, "remove setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, 7)");
     }
 
     #[test]

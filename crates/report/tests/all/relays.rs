@@ -30,9 +30,11 @@ fn a_program_without_cpu_time_is_reported() {
         });
         let view = Report::of(&data, &Settings::default());
         let reported = phrases(&view, "scope");
-        for part in
-            ["haproxy: proxy version 4.5 (charged: its process tree)", "left 2 processes behind", "ignored SIGTERM"]
-        {
+        for part in [
+            "haproxy: proxy version 4.5 (charged: its process tree)",
+            "left processes behind, which were ended: 2",
+            "ignored SIGTERM",
+        ] {
             assert!(reported.contains(part), "{reported}");
         }
         check_exported_cost(&view, &data, cpu_ns);

@@ -192,7 +192,7 @@ impl Channel {
         matches!(&self.line, ChannelLine::Far { link, .. } if Arc::ptr_eq(link, session))
     }
 
-    /// Waits for its first reply, for [`GREETING`] by default.
+    /// Waits for its first reply.
     pub(super) fn greeted(mut self, patience: Duration) -> Result<Channel, ChannelError> {
         match self.reply_due(LATE, patience)? {
             Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
@@ -276,9 +276,12 @@ impl Channel {
 
     fn dead(&mut self) -> ChannelError {
         let how = match &mut self.line {
-            // The pipe closes as the process dies, a moment before it can be waited for, so wait() is short.
+            // The pipe closes as the process dies, a moment before it can be waited for; or it sent what is no reply, and lives.
             ChannelLine::Process { child, input, .. } => {
                 hang_up(input);
+                if !leaves(child, self.role == EndRole::Command) {
+                    let _ = child.kill();
+                }
                 child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
             }
             ChannelLine::Thread { .. } => String::new(),

@@ -63,6 +63,9 @@ pub(super) struct StartedIn<'a> {
     pub(super) network: Option<HeldNetwork>,
 }
 
+/// Reads of one pipe at a time: more than it holds by default (64 KiB, pipe(7)).
+const READS_MAX: usize = 16;
+
 impl Program {
     /// Starts a program in a session of its own, without a terminal and without input. If `looks`, its output is read; otherwise
     /// the kernel discards it. Its error output is always read.
@@ -128,11 +131,13 @@ impl Program {
         })
     }
 
-    /// Reads the available output, and removes closed channels.
+    /// Reads the available output, and removes closed channels. A program that prints without a pause does not keep others waiting: the
+    /// rest is read at the next call.
     fn read(&mut self) {
         let mut buffer = [0; 65_536];
         for (pipe, output) in self.pipes.iter_mut().zip(&mut self.printed) {
-            while let Some(file) = pipe {
+            for _ in 0..READS_MAX {
+                let Some(file) = pipe else { break };
                 match file.read(&mut buffer) {
                     Ok(0) => *pipe = None,
                     Ok(bytes) => output.take(&buffer[..bytes]),
@@ -173,14 +178,14 @@ impl Program {
         self.printed[0].text()
     }
 
-    /// ": it printed `…`", or nothing.
+    /// ": it printed “…”", or nothing.
     pub(crate) fn last_words(&self) -> String {
         let [out, errors] = &self.printed;
         let words = last_line(&errors.text()).or_else(|| last_line(&out.text()));
         words.map_or_else(String::new, |line| format!(": it printed “{line}”"))
     }
 
-    /// The last lines of its output and error output: ": it printed `…`, `…`", or that it printed nothing.
+    /// The last lines of its output and error output: ": it printed “…”, “…”", or that it printed nothing.
     pub(super) fn last_lines(&self, max: usize) -> String {
         let lines: Vec<String> = self.printed.iter().flat_map(|output| last_lines(&output.text(), max)).collect();
         let shown = &lines[lines.len().saturating_sub(max)..];

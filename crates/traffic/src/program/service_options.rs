@@ -139,7 +139,14 @@ struct SwitchedOption {
     row: &'static OptionRow,
     /// The level to set; without one the present state is set once more.
     level: Option<Level>,
-    /// What was read after it was set.
+}
+
+/// An option of one socket in a trial.
+#[derive(Debug)]
+struct SwitchedState {
+    /// Before the trial.
+    before: OptionState,
+    /// What was read after it was set to a level.
     in_force: Option<OptionState>,
 }
 
@@ -185,8 +192,8 @@ fn without_locks(error: &io::Error) -> io::Error {
 pub(super) struct SwitchedSockets {
     pub(super) sockets: ServiceSockets,
     options: Vec<SwitchedOption>,
-    /// The states before, by socket, in the order of the options.
-    before: BTreeMap<u64, Vec<OptionState>>,
+    /// The states by socket, in the order of the options.
+    states: BTreeMap<u64, Vec<SwitchedState>>,
     is_switched: bool,
 }
 
@@ -199,14 +206,14 @@ impl SwitchedSockets {
     ) -> SwitchedSockets {
         let mut options: Vec<SwitchedOption> = Vec::new();
         for change in changes {
-            options.push(SwitchedOption { row: change.row(), level: change.level.clone(), in_force: None });
+            options.push(SwitchedOption { row: change.row(), level: change.level.clone() });
         }
         for row in rows.filter(|_| changes.is_empty()) {
             if options.iter().all(|known| known.row.name != row.name) {
-                options.push(SwitchedOption { row, level: None, in_force: None });
+                options.push(SwitchedOption { row, level: None });
             }
         }
-        SwitchedSockets { sockets, options, before: BTreeMap::new(), is_switched: false }
+        SwitchedSockets { sockets, options, states: BTreeMap::new(), is_switched: false }
     }
 
     /// Sets the options on every connection.
@@ -215,16 +222,16 @@ impl SwitchedSockets {
     /// Why an option is not in force, and what to do; or why no socket can be reached.
     pub(super) fn switch(&mut self) -> Result<(), String> {
         self.is_switched = true;
-        let (options, before) = (&mut self.options, &mut self.before);
+        let (options, known) = (&self.options, &mut self.states);
         let mut outcome = Ok(());
         let mut set = |socket: &ServiceSocket<'_>| {
             if socket.info.is_listening() || outcome.is_err() {
                 return;
             }
             // Kept before anything is set, so that a refused change of several is set back too.
-            outcome = states(options, socket).map_err(|error| error.to_string()).and_then(|states| {
-                let set = switched(options, socket, &states);
-                before.insert(socket.inode, states);
+            outcome = states(options, socket).map_err(|error| error.to_string()).and_then(|mut states| {
+                let set = switched(options, socket, &mut states);
+                known.insert(socket.inode, states);
                 set
             });
         };
@@ -235,21 +242,21 @@ impl SwitchedSockets {
 
     /// Whether a socket was switched.
     pub(super) fn has_changed(&self, inode: u64) -> bool {
-        self.before.contains_key(&inode)
+        self.states.contains_key(&inode)
     }
 
     /// Sets everything back that is as it was switched. Returns the number of sockets on which that failed.
     pub(super) fn set_back(&mut self) -> u64 {
         self.is_switched = false;
-        match self.options.iter().all(|option| option.in_force.is_none()) {
+        match self.states.values().flatten().all(|state| state.in_force.is_none()) {
             true => 0,
-            false => self.restore(|option, present| option.in_force.as_ref() == Some(present)),
+            false => self.restore(|state, present| state.in_force.as_ref() == Some(present)),
         }
     }
 
     /// Sets back what differs from the states before, where `is_ours` holds for the present state: on how many sockets that failed.
-    fn restore(&mut self, is_ours: impl Fn(&SwitchedOption, &OptionState) -> bool) -> u64 {
-        let mut left: BTreeSet<u64> = self.before.keys().copied().collect();
+    fn restore(&mut self, is_ours: impl Fn(&SwitchedState, &OptionState) -> bool) -> u64 {
+        let mut left: BTreeSet<u64> = self.states.keys().copied().collect();
         let failed = self.restore_found(&is_ours, &mut left);
         if left.is_empty() {
             return failed;
@@ -265,17 +272,17 @@ impl SwitchedSockets {
     /// Does it on the connections in `left` that are found, and removes them from it.
     fn restore_found(
         &mut self,
-        is_ours: &impl Fn(&SwitchedOption, &OptionState) -> bool,
+        is_ours: &impl Fn(&SwitchedState, &OptionState) -> bool,
         left: &mut BTreeSet<u64>,
     ) -> u64 {
-        let SwitchedSockets { sockets, options, before, .. } = self;
+        let SwitchedSockets { sockets, options, states, .. } = self;
         let mut failed = 0;
         let mut look = |socket: &ServiceSocket<'_>| {
-            let Some(states) = before.get(&socket.inode).filter(|_| left.remove(&socket.inode)) else { return };
-            for (option, earlier) in options.iter().zip(states) {
+            let Some(states) = states.get(&socket.inode).filter(|_| left.remove(&socket.inode)) else { return };
+            for (option, state) in options.iter().zip(states) {
                 let Ok(present) = option.state(socket) else { continue };
-                if is_ours(option, &present) && !present.is_as(earlier) {
-                    failed += u64::from(option.set(socket, earlier).is_err());
+                if is_ours(state, &present) && !present.is_as(&state.before) {
+                    failed += u64::from(option.set(socket, &state.before).is_err());
                 }
             }
         };
@@ -315,11 +322,11 @@ impl ServiceRecord {
     /// # Errors
     /// `PermissionDenied` if the descriptors of a process may not be duplicated.
     pub fn update(&mut self) -> io::Result<()> {
-        let SwitchedSockets { sockets, options, before, .. } = &mut self.0;
-        before.clear();
+        let SwitchedSockets { sockets, options, states: known, .. } = &mut self.0;
+        known.clear();
         sockets.each(&mut |socket| {
             if let (false, Ok(states)) = (socket.info.is_listening(), states(options, socket)) {
-                before.insert(socket.inode, states);
+                known.insert(socket.inode, states);
             }
         })
     }
@@ -328,9 +335,9 @@ impl ServiceRecord {
     /// newer than the record.
     pub fn restore(&mut self) -> u64 {
         let mut left = self.0.restore(|_, _| true);
-        let SwitchedSockets { sockets, before, .. } = &mut self.0;
+        let SwitchedSockets { sockets, states, .. } = &mut self.0;
         let looked = sockets.each(&mut |socket| {
-            left += u64::from(!socket.info.is_listening() && !before.contains_key(&socket.inode));
+            left += u64::from(!socket.info.is_listening() && !states.contains_key(&socket.inode));
         });
         // A program that has ended has none.
         left + u64::from(looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied))
@@ -343,22 +350,27 @@ fn inode(link: &str) -> Option<u64> {
 }
 
 /// The present states of a socket.
-fn states(options: &[SwitchedOption], socket: &ServiceSocket<'_>) -> io::Result<Vec<OptionState>> {
-    options.iter().map(|option| option.state(socket)).collect()
+fn states(options: &[SwitchedOption], socket: &ServiceSocket<'_>) -> io::Result<Vec<SwitchedState>> {
+    let state = |option: &SwitchedOption| Ok(SwitchedState { before: option.state(socket)?, in_force: None });
+    options.iter().map(state).collect()
 }
 
-/// Sets the options on one socket, whose present states are given.
-fn switched(options: &mut [SwitchedOption], socket: &ServiceSocket<'_>, states: &[OptionState]) -> Result<(), String> {
+/// Sets the options on one socket, whose present states are given, and adds those in force.
+fn switched(
+    options: &[SwitchedOption],
+    socket: &ServiceSocket<'_>,
+    states: &mut [SwitchedState],
+) -> Result<(), String> {
     let mut outcome = Ok(());
-    for (option, state) in options.iter().zip(states) {
+    for (option, state) in options.iter().zip(states.iter()) {
         let set = match &option.level {
             Some(level) => options::change(socket.fd, option.row, level, (EndRole::Client, &socket.transport)),
-            None => option.set(socket, state).map_err(|error| error.to_string()),
+            None => option.set(socket, &state.before).map_err(|error| error.to_string()),
         };
         outcome = outcome.and(set);
     }
-    for option in options.iter_mut().filter(|option| option.level.is_some()) {
-        option.in_force = option.state(socket).ok();
+    for (option, state) in options.iter().zip(states).filter(|(option, _)| option.level.is_some()) {
+        state.in_force = option.state(socket).ok();
     }
     outcome
 }
@@ -388,6 +400,7 @@ mod tests {
             port: Some(address.port()),
             peer: None,
             connections: 1,
+            is_local: true,
             trial_ns: 1,
             max_harm: 0.1,
         };

@@ -40,6 +40,11 @@ pub fn longer(ln: f64) -> f64 {
     if ln >= 0.0 { ln.exp_m1() } else { -(-ln).exp_m1() }
 }
 
+/// The share by which time changed: half the time is 50 % less, and the reverse is 100 % longer.
+pub fn of_time(longer: f64) -> f64 {
+    if longer < 0.0 { longer / (1.0 - longer) } else { longer }
+}
+
 /// How much more time a difference of logarithms is, as a share; `None` for an interval without an end.
 pub fn share(ln: f64) -> Option<f64> {
     finite(ln.exp_m1())

@@ -71,13 +71,14 @@ const MUCH_SAVED: f64 = 0.2;
 /// The undecided one of these changes with the largest estimated saving, where that is much.
 pub fn promising<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> Option<&'a ChangeView> {
     let is_much = |change: &&ChangeView| change.change.is_some_and(|share| share < -MUCH_SAVED);
-    let open = changes.filter(|change| change.effect == ChangeEffect::Undecided).filter(is_much);
+    let is_change = |change: &&ChangeView| change.effect == ChangeEffect::Undecided && change.beyond_loopback.is_none();
+    let open = changes.filter(is_change).filter(is_much);
     open.min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
 }
 
 /// The least factor by which the blocks must grow so that one of these changes should be decided.
 pub fn least_growth<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> Option<f64> {
-    changes.filter_map(|change| change.growth).reduce(f64::min)
+    changes.filter(|change| change.beyond_loopback.is_none()).filter_map(|change| change.growth).reduce(f64::min)
 }
 
 impl ChangesView {
@@ -148,6 +149,8 @@ pub struct ChangeView {
     pub effect: ChangeEffect,
     /// Whether it is the change to make.
     pub is_best: bool,
+    /// What it may do on a network, where it was compared over loopback and may be the best there alone: it is no change to make.
+    pub beyond_loopback: Option<&'static str>,
     /// Why there is no interval.
     pub reason: Option<String>,
     /// Why it is not measured any more.
@@ -162,10 +165,15 @@ pub struct ChangeView {
 }
 
 impl ChangeView {
-    /// Whether its effect is not known, although it is measured to the end.
+    /// Whether it is shown to save something over loopback, and may do the opposite on a network.
+    pub fn helps_over_loopback(&self) -> bool {
+        self.effect == ChangeEffect::Better && self.beyond_loopback.is_some()
+    }
+
+    /// Whether its effect is not known, although it is measured to the end and may be a change to make.
     pub fn is_open(&self) -> bool {
         let is_known = !matches!(self.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured);
-        !is_known && !self.dropped && self.left_for.is_none()
+        !is_known && !self.dropped && self.left_for.is_none() && self.beyond_loopback.is_none()
     }
 }
 

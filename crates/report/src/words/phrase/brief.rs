@@ -210,6 +210,7 @@ pub fn code(name: &str, levels: &Spec) -> Option<String> {
 pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
     let counted = match base {
         "runs/s" => Some(["runs/s", "k runs/s", "M runs/s", "G runs/s"]),
+        "runs/CPU s" => Some(["runs/CPU s", "k runs/CPU s", "M runs/CPU s", "G runs/CPU s"]),
         "printed" => Some(["printed", "k printed", "M printed", "G printed"]),
         "runs/M events" => Some(["runs/M events", "runs/k events", "runs/event", "k runs/event"]),
         "calls/s" => Some(["calls/s", "k calls/s", "M calls/s", "G calls/s"]),
