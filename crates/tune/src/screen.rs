@@ -253,7 +253,11 @@ impl Screen<'_> {
         let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
         out.extend(self.also_helping().into_iter().map(|change| match change.beyond_loopback {
             None => ("Also helps", self.code_and_gain(change)),
-            Some(sentence) => ("Loopback", format!("{}. {}", self.code_and_gain(change), capital(sentence))),
+            // No line to copy: the gain is first.
+            Some(sentence) => {
+                let (gain, lines) = (self.gain(change), join(&code_line::lines(self.task, &change.value), "and"));
+                ("Loopback", format!("{gain} over loopback: {lines}. {}", capital(sentence)))
+            }
         }));
         let labels =
             |effect: ChangeEffect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();

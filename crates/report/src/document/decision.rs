@@ -84,9 +84,9 @@ pub fn set(results: &Results, test: &Test) -> String {
                 [] => "keep yours".into(),
                 [one] => format!("not {}", one.label),
                 [one, two] if text_width(&one.label) + text_width(&two.label) <= PAIR_WIDTH_MAX => {
-                    format!("not {}, {}", one.label, two.label)
+                    format!("not {} or {}", one.label, two.label)
                 }
-                [first, others @ ..] => format!("not {}, +{}", first.label, others.len()),
+                [first, others @ ..] => format!("not {}, {} more", first.label, others.len()),
             }
         }
     }
