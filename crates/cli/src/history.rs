@@ -70,8 +70,8 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {
         view.verdict = Verdict::Open;
-        view.text = "not comparable: these sessions did not all run the same command and measure the same of it (exit code 5); two commands are \
-                     compared by `bytegauge ab`"
+        view.text = "not comparable: these sessions did not all run the same command and measure the same of it (exit \
+                     code 5); two commands are compared by `bytegauge ab`"
             .into();
     }
     match args::text(matches, "format") {
@@ -148,12 +148,12 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
-    let view = AcrossView::of(&sessions, &stored::settings(matches)?);
     if sessions.iter().any(|session| !is_same_question(&session.record, &sessions[0].record)) {
         return Err(Failure::usage(
             "--across: these sessions ran different programs, or measured something else of them: name sessions of one question",
         ));
     }
+    let view = AcrossView::of(&sessions, &stored::settings(matches)?);
     if sessions.iter().any(|session| !is_same_system(&session.record, &sessions[0].record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel");
     }

@@ -56,10 +56,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
             return Err(another(id, &factor.flag()));
         }
     }
-    // These are not read without the command, so they could only be ignored.
-    let unread = ["finalists", "also", "metric", "prepare", "ready", "stop", "option", "sysctl", "on", "crossed"];
-    let unread = unread.into_iter().chain(UNREAD_OF_PROGRAMS);
-    if let Some(flag) = unread.into_iter().find(|name| args::is_given(matches, name)) {
+    if let Some(flag) = UNREAD.split(' ').find(|name| args::is_given(matches, name)) {
         return Err(Failure::usage(format!(
             "--{flag} is that of session {id}: leave it out to continue, or start a new session without --resume"
         )));
@@ -82,20 +79,9 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     Ok(begun)
 }
 
-/// Further flags of programs that are not read without the command.
-const UNREAD_OF_PROGRAMS: [&str; 11] = [
-    "start",
-    "now",
-    "recommendation",
-    "pid",
-    "port",
-    "peer",
-    "max-harm",
-    "a-option",
-    "b-option",
-    "a-sysctl",
-    "b-sysctl",
-];
+/// Flags that are not read without the command, so that they could only be ignored.
+const UNREAD: &str = "finalists also metric prepare ready stop option sysctl on crossed start now recommendation pid port peer max-harm \
+                      a-option b-option a-sysctl b-sysctl";
 
 /// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits
 /// every plan of it that is not a named plan.

@@ -144,7 +144,10 @@ fn change(network: &File, settings: &[(String, String)]) -> Result<(), String> {
         match changed {
             Ok(in_force) if in_force == *value => {}
             Ok(in_force) => return Err(format!("{shown}: the kernel takes `{in_force}` in place of `{value}`")),
-            Err(_) if name.ends_with("/tcp_congestion_control") => {
+            // Of the controls that are not in net.ipv4.tcp_allowed_congestion_control; an unknown one is not found.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && name.ends_with("/tcp_congestion_control") =>
+            {
                 return Err(format!(
                     "the kernel gives `{value}` to no network of its own: set it on the sockets, by --option congestion={value} (in \
                      ab: --a-option, --b-option)"

@@ -277,7 +277,7 @@ impl Run<'_> {
         // A duration applies to reported trials: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.duration().filter(|_| task.stage == Stage::Confirm);
         let warmup_ns = match task.stage {
-            Stage::Confirm | Stage::Audit => self.warmup_of(cell).max(task.warmup_ns),
+            Stage::Confirm | Stage::Audit => self.warmup_of(cell),
             _ => task.warmup_ns,
         };
         let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {

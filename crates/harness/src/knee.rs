@@ -69,8 +69,9 @@ enum Found {
     Nothing { last: Option<TrialResult>, too_long_at: Option<u64> },
 }
 
-/// Probes rates below `ceiling`, none for longer than `longest_ns`, until the highest is found that keeps an objective. `step` is the trial at a rate; `probe` measures
-/// it and reports whether it kept the objective, or nothing if it failed. `None` if `stop` was set, or a probe was stopped.
+/// Probes rates below `ceiling`, none for longer than `longest_ns`, until the highest is found that keeps an objective. `step` is the
+/// trial at a rate; `probe` measures it and reports whether it kept the objective, or nothing if it failed. `None` if `stop` was set,
+/// or a probe was stopped.
 fn search(
     ceiling: f64,
     longest_ns: u64,

@@ -161,11 +161,13 @@ impl Store {
     pub fn export_jsonl(&self, id: SessionId, redact: bool, mut out: impl Write) -> Result<(), StoreError> {
         let mut commands = RelayCommands::default();
         let mut write = |line: &ExchangeLine| -> Result<(), StoreError> {
-            let mut line = serde_json::to_value(line)?;
-            if redact {
+            let text = if redact {
+                let mut line = serde_json::to_value(line)?;
                 commands.redact(&mut line, false);
-            }
-            let text = serde_json::to_string(&line)?;
+                line.to_string()
+            } else {
+                serde_json::to_string(line)?
+            };
             Ok(writeln!(out, "{}", escape::json(&text))?)
         };
         let mut session = self.session(id)?;

@@ -427,7 +427,9 @@ impl MeasuringRank {
         if agent.port() < PRIVILEGED {
             return Err(format!("the agent of its partner would be at the privileged port {agent}"));
         }
-        let asked_ns = self.settings.slot_ns().saturating_mul(4).min(AGENT_SESSION_NS);
+        // No more than the agent of a rank allows.
+        let most_ns = Limits::default().duration.as_nanos() as u64;
+        let asked_ns = self.settings.slot_ns().saturating_mul(4).min(most_ns);
         let link = || AgentLink::open(agent, &self.key, asked_ns);
         let links = (0..sessions_of_client(&self.settings))
             .map(|_| link().map(|link| Arc::new(link) as Arc<dyn RemoteHost>))
@@ -439,9 +441,6 @@ impl MeasuringRank {
         })
     }
 }
-
-/// The longest session that the agent of a rank allows, nanoseconds.
-const AGENT_SESSION_NS: u64 = 3_600_000_000_000;
 
 fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
     MeshRow { sender: Some(place.client), ..MeshRow::without_numbers(place, Outcome::Failed(reason), unix_ns()) }

@@ -270,10 +270,8 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
         options[at].status = OptionStatus::Use;
     } else if options.iter().any(|option| helps_over_loopback(view, &option.id)) {
         // It speaks against nothing but what is worse than the program as it is.
-        let is_worse = |option: &OptionResult| {
-            let is_it = |one: &ChangeView| one.cell == option.id && one.effect == ChangeEffect::Worse;
-            view.changes().is_some_and(|all| all.changes.iter().any(is_it))
-        };
+        let is_worse =
+            |option: &OptionResult| change(view, &option.id).is_some_and(|one| one.effect == ChangeEffect::Worse);
         let avoided = options.iter_mut().filter(|one| one.status == OptionStatus::Avoid && one.harm.is_empty());
         avoided.filter(|one| !is_worse(one)).for_each(|option| option.status = OptionStatus::Undecided);
     }
@@ -336,8 +334,8 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
     let present = present_value(view, group, options);
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
-    if let Some(changes) = view.changes() {
-        let is_best = |option: &OptionResult| changes.changes.iter().any(|one| one.is_best && one.cell == option.id);
+    if view.changes().is_some() {
+        let is_best = |option: &OptionResult| change(view, &option.id).is_some_and(|one| one.is_best);
         // Only one that helps over loopback alone is better.
         let best = options.iter().position(|option| is_best(option) && upper(option).is_finite());
         return best.or_else(|| is(present.map(|option| &option.id)));
@@ -433,9 +431,14 @@ fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {
     }
 }
 
+/// The change of a program that an option is.
+fn change<'a>(view: &'a View, cell: &CellId) -> Option<&'a ChangeView> {
+    view.changes()?.changes.iter().find(|one| one.cell == *cell)
+}
+
 /// Whether an option is a change of a program that helps over loopback alone.
 fn helps_over_loopback(view: &View, cell: &CellId) -> bool {
-    view.changes().is_some_and(|all| all.changes.iter().any(|one| one.cell == *cell && one.helps_over_loopback()))
+    change(view, cell).is_some_and(ChangeView::helps_over_loopback)
 }
 
 /// Whether something is against an option whose interval is within the margin.

@@ -1,11 +1,11 @@
 //! The channel to one end of a trial: a thread, a process, or an end on another host.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -72,7 +72,7 @@ pub enum ChannelError {
     NoLine(EndRole),
     /// It could not be started.
     #[error("the {0} could not be started: {1}{next}", next = spawn_error_hint(.1))]
-    NotStarted(EndRole, std::io::Error),
+    NotStarted(EndRole, io::Error),
 }
 
 impl From<ChannelError> for Outcome {
@@ -279,10 +279,7 @@ impl Channel {
             // The pipe closes as the process dies, a moment before it can be waited for; or it sent what is no reply, and lives.
             ChannelLine::Process { child, input, .. } => {
                 hang_up(input);
-                if !leaves(child, self.role == EndRole::Command) {
-                    let _ = child.kill();
-                }
-                child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
+                ended(child, self.role).map(|status| format!(" ({status})")).unwrap_or_default()
             }
             ChannelLine::Thread { .. } => String::new(),
             ChannelLine::Far { link, .. } => format!(" on the far host ({})", link.lost()),
@@ -305,10 +302,7 @@ impl Drop for Channel {
             ChannelLine::Far { link, end } => link.finish(*end),
             ChannelLine::Process { child, input, listener } => {
                 hang_up(input);
-                if !leaves(child, self.role == EndRole::Command) {
-                    let _ = child.kill();
-                }
-                let _ = child.wait();
+                let _ = ended(child, self.role);
                 if let Some(listener) = listener.take() {
                     let _ = listener.join();
                 }
@@ -335,6 +329,14 @@ fn hang_up(input: &mut Option<UnixStream>) {
         // It may be closed already.
         let _ = input.shutdown(Shutdown::Both);
     }
+}
+
+/// Waits for the process of an end, and kills it if it stays.
+fn ended(child: &mut Child, role: EndRole) -> io::Result<ExitStatus> {
+    if !leaves(child, role == EndRole::Command) {
+        let _ = child.kill();
+    }
+    child.wait()
 }
 
 /// Waits until a process has left by itself: a moment if it is idle, longer while it ends its programs, or while an end of commands
