@@ -155,7 +155,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("observe", "model sys traffic"),
     ("bottleneck", "model stats"),
     ("report", "bottleneck model stats store"),
-    ("tune", "model report sys traffic"),
+    ("tune", "model observe report sys traffic"),
     // Several sessions together.
     ("compare", "model report stats"),
     ("flamegraph", "harness model plan report sys traffic"),

@@ -11,7 +11,7 @@ use bytegauge_observe::{
     DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, Signals, SizeSummary, Started, ToObserve,
     observe,
 };
-use bytegauge_sys::{copy_probe, new_file};
+use bytegauge_sys::new_file;
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -188,7 +188,7 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
         let head = if ends().count() == 0 { "Ends   " } else { "       and " };
         out.push(format!("{head}{} that it reads at its start (--format json)", counted(files, "file")));
     }
-    out.extend(buffer(observed).map(|line| format!("Buffer {line}")));
+    out.extend(observed.slow_reads().map(|reads| format!("Buffer {reads}")));
     out.extend(pace(observed).iter().enumerate().map(|(at, line)| match at {
         0 => format!("Pace   {line}"),
         _ => format!("       {line}"),
@@ -208,22 +208,6 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<S
     let lacks = asked.tune.lacks.iter().filter(|_| ends().count() > 0);
     out.extend(lacks.map(|lacks| format!("       {lacks}")));
     out
-}
-
-/// What aligning the read buffer would change, where its address is one that some CPUs copy to slowly.
-fn buffer(observed: &Observed) -> Option<String> {
-    let (ratio, reads) = (observed.slow_copies?, observed.ends.first()?.reads.as_ref()?);
-    let offset = reads.page_offset.as_ref()?.most_often;
-    let found = format!("{:.0} % of the reads go to page + {offset}", reads.slow_addresses * 100.0);
-    Some(match ratio >= copy_probe::SLOW_RATIO {
-        true => format!(
-            "{found}: here a copy to page + 16 takes {ratio:.1}× the CPU time of one to a page. Align the buffer to 64 bytes or more: \
-             posix_memalign, aligned_alloc, Rust's Layout, ByteBuffer.alignedSlice, a slice of a bytearray (docs/buffer-sizes.md)"
-        ),
-        false => format!(
-            "{found}, as from malloc: on this CPU that costs nothing ({ratio:.1}×), on AMD Zen 3 up to 6× (docs/buffer-sizes.md)"
-        ),
-    })
 }
 
 fn heading(end: &EndView) -> String {

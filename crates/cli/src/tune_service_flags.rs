@@ -153,7 +153,7 @@ fn metric(matches: &ArgMatches) -> Result<Metric, Failure> {
         Some(metric @ (Metric::Cpu | Metric::Wall | Metric::Counter(_) | Metric::Command(..))) => Ok(metric),
         Some(other) => Err(Failure::usage(format!(
             "--metric {other}: bytegauge does not read what a running program prints: use cpu (CPU time for 1 GiB), wall (time for 1 GiB), \
-             counter:NAME (events for 1 GiB), or cmd:, cmd-time: or cmd-total: with a command that asks it"
+             counter:NAME (events for 1 GiB), prom:URL#NAME (a counter of its Prometheus exporter), or cmd:, cmd-time: or cmd-total: with a command that asks it"
         ))),
     }
 }

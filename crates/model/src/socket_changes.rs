@@ -13,7 +13,7 @@ use crate::catalog::names;
 use crate::level::Level;
 use crate::option::{OPTIONS, OptionRow, ValueForm, of_factor};
 use crate::running_service::RunningService;
-use crate::sockets_seen::SocketsSeen;
+use crate::sockets_seen::{ProgramCalls, SocketsSeen};
 use crate::suggest;
 
 /// The value of a program whose sockets are left alone.
@@ -205,6 +205,9 @@ pub struct SocketChanges {
     /// Those of the client, where both programs are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_client: Option<SocketsSeen>,
+    /// The calls of their programs in that run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ProgramCalls>,
     /// Time of that run with the start and end of its programs, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_ns: Option<u64>,

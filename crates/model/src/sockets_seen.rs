@@ -1,11 +1,13 @@
 //! The sockets of a program's run, as its calls showed them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Transport, names};
 use crate::end::EndRole;
+use crate::unit::Bytes;
 use crate::wait_causes::SocketWaits;
 
 names! {
@@ -76,6 +78,85 @@ pub struct SocketsSeen {
     pub own: BTreeMap<String, OwnOption>,
     /// What its connections waited for; only of a watched run.
     pub waits: SocketWaits,
+}
+
+/// How a program reads and writes over the socket that carries most of its bytes, as samples of its calls showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramCalls {
+    /// Its name.
+    pub program: String,
+    /// Its reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<CallSizes>,
+    /// Its writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writes: Option<CallSizes>,
+    /// Its reads to slow addresses, if most are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_reads: Option<SlowReads>,
+}
+
+/// The usual call of a program in one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallSizes {
+    /// Its name.
+    pub call: String,
+    /// Bytes that it moves, median.
+    pub moved: u64,
+    /// Bytes that most calls ask for, where that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u64>,
+    /// Calls to a message of a conversation, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_message: Option<f64>,
+}
+
+/// Reads into buffers to which some CPUs copy slowly: 1 to 31 bytes after a page.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowReads {
+    /// Their share of the reads.
+    pub share: f64,
+    /// The most frequent distance from a page, bytes.
+    pub offset: u64,
+    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU.
+    pub ratio: f64,
+    /// Whether that is more than noise.
+    pub matters: bool,
+}
+
+/// More calls to a message are reported.
+const PER_MESSAGE: f64 = 1.5;
+
+impl fmt::Display for ProgramCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |word: &str, sizes: &CallSizes| {
+            let CallSizes { call, moved, asked, per_message } = sizes;
+            let asked = asked.filter(|asked| asked != moved).map(|asked| format!(" of {} asked for", Bytes(asked)));
+            let each = per_message.filter(|each| *each >= PER_MESSAGE).map(|each| format!(", {each:.1} to a message"));
+            format!("{word} {}{} by {call}{}", Bytes(*moved), asked.unwrap_or_default(), each.unwrap_or_default())
+        };
+        let sides = [("reads", &self.reads), ("writes", &self.writes)];
+        let sides = sides.into_iter().filter_map(|(word, sizes)| Some(side(word, sizes.as_ref()?)));
+        write!(f, "{} {}", self.program, sides.collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl fmt::Display for SlowReads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SlowReads { share, offset, ratio, matters } = self;
+        write!(f, "{:.0} % of the reads go to page + {offset}", share * 100.0)?;
+        match matters {
+            true => write!(
+                f,
+                ": here a copy to page + 16 takes {ratio:.1}× the CPU time of one to a page. Align the buffer to 64 bytes or more: \
+                 posix_memalign, aligned_alloc, Rust's Layout, ByteBuffer.alignedSlice, a slice of a bytearray (docs/buffer-sizes.md)"
+            ),
+            false => write!(
+                f,
+                ", as from malloc: on this CPU that costs nothing ({ratio:.1}×), on AMD Zen 3 up to 6× (docs/buffer-sizes.md)"
+            ),
+        }
+    }
 }
 
 /// An option that a program sets itself.

@@ -64,7 +64,8 @@ pub enum TaskError {
     #[error(
         "`{0}` is not a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
          regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
-         page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), cmd-total:CMD (a total that grows)"
+         page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), cmd-total:CMD (a total that grows) \
+         or prom:URL#NAME (a counter of Prometheus, by curl)"
     )]
     BadMetric(String),
     /// Not a test of readiness.
@@ -437,12 +438,28 @@ impl FromStr for Metric {
             Some(("regex", pattern)) if !pattern.is_empty() => Metric::Rate(pattern.into()),
             Some(("time", pattern)) if !pattern.is_empty() => Metric::Time(pattern.into()),
             Some(("counter", name)) if !name.is_empty() => Metric::Counter(name.into()),
+            Some(("prom", place)) => {
+                let (url, series) = place.split_once('#').ok_or_else(bad)?;
+                if url.is_empty() || series.is_empty() || place.contains(['\'', '\\', '\n']) {
+                    return Err(bad());
+                }
+                Metric::Command(PrintedNumber::Total, prometheus_total(url, series))
+            }
             Some((kind, command)) if !command.is_empty() => {
                 Metric::Command(kind.parse().map_err(|_| bad())?, command.into())
             }
             _ => return Err(bad()),
         })
     }
+}
+
+/// The shell command that prints a counter of a Prometheus exporter: its sum over all labels, or one series where `series` has
+/// its labels (the text format, prometheus.io/docs/instrumenting/exposition_formats).
+fn prometheus_total(url: &str, series: &str) -> String {
+    format!(
+        "curl -sSf '{url}' | awk -v s='{series}' 'index($0, s) == 1 && substr($0, length(s) + 1) ~ /^[ {{]/ \
+         {{ sub(/^.*[}}]|^[^ ]+/, \"\"); total += $1; found = 1 }} END {{ if (found) printf \"%.15g\\n\", total }}'"
+    )
 }
 
 impl fmt::Display for Metric {
@@ -564,10 +581,13 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
+        let counter: Metric = "prom:http://localhost:9100/metrics#requests_total".parse().unwrap();
+        assert!(counter.to_string().starts_with("cmd-total:curl "), "{counter}");
+        assert_eq!(counter.to_string().parse(), Ok(counter));
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
             assert_eq!(text.parse::<ReadyWhen>().unwrap().to_string(), text);
         }
-        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter", "cmd:", "command:x"] {
+        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter", "cmd:", "command:x", "prom:x", "prom:x'#y"] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
         for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {

@@ -66,6 +66,11 @@ impl Leads {
         }
     }
 
+    /// Whether it is a socket.
+    pub fn is_socket(&self) -> bool {
+        matches!(self, Leads::Accepted { .. } | Leads::Connected { .. } | Leads::Unix { .. })
+    }
+
     /// The name for output.
     pub fn label(&self) -> String {
         match self {

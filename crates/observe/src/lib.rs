@@ -34,6 +34,7 @@ pub use sample::Started;
 pub use tune_command::Suggested;
 
 use counted::ProgramCounts;
+use observations::most;
 use pace::{CountDifferences, ProgramPace};
 use refusal::must_be_traceable;
 use sample::{Sampled, sample};
@@ -186,8 +187,9 @@ impl ObservedProgram {
         let summary = counted.summary(pid);
         let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
         let under = PeerProcess { ended, pid, name: name(pid) };
-        let main = summary.ends.first().filter(|end| end.reads_to_slow_addresses());
-        let slow_copies = main.and_then(|_| copy_probe::measure().ok()).map(CopyCosts::ratio);
+        let reads = most(&summary.ends, |end| end.reads.as_ref());
+        let are_slow = reads.is_some_and(|(_, reads)| reads.slow_addresses > 0.5);
+        let slow_copies = are_slow.then(|| copy_probe::measure().ok()).flatten().map(CopyCosts::ratio);
         Observed {
             program: name(summary.worker),
             pid: summary.worker,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::SocketWaits;
+use bytegauge_model::sockets_seen::{CallSizes, ProgramCalls, SlowReads};
+use bytegauge_sys::copy_probe;
 use serde::Serialize;
 
 use crate::call_counts::SideView;
@@ -91,8 +93,8 @@ pub struct Observed {
     pub waits: u64,
     /// Operations handed to io_uring, and the calls that did so. Their sizes are not visible in system calls.
     pub uring: (u64, u64),
-    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU; measured if most reads of the first end go
-    /// to such addresses.
+    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU; measured if most reads of the end
+    /// with most of them go to such addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_copies: Option<f64>,
     /// CPU time in user mode per byte read or written while it was undisturbed, nanoseconds.
@@ -121,12 +123,42 @@ pub struct Observed {
     pub cost: TracingCost,
 }
 
-impl EndView {
-    /// Whether most reads go to 1 to 31 bytes after a page.
-    pub fn reads_to_slow_addresses(&self) -> bool {
-        self.reads.as_ref().is_some_and(|reads| reads.slow_addresses > 0.5)
+impl Observed {
+    /// Its reads to addresses to which some CPUs copy slowly, if most are.
+    pub fn slow_reads(&self) -> Option<SlowReads> {
+        let (ratio, reads) = (self.slow_copies?, most(&self.ends, |end| end.reads.as_ref())?.1);
+        let (share, offset) = (reads.slow_addresses, reads.page_offset.as_ref()?.most_often);
+        Some(SlowReads { share, offset, ratio, matters: ratio >= copy_probe::SLOW_RATIO })
     }
 
+    /// Its calls on the sockets that carry most bytes; `None` if it has no socket.
+    pub fn socket_calls(&self) -> Option<ProgramCalls> {
+        let sizes = |side: fn(&EndView) -> Option<&SideView>| {
+            let sockets = self.ends.iter().filter(|end| end.leads.is_socket());
+            let (end, calls) = most(sockets, side)?;
+            Some(CallSizes {
+                call: calls.by.first().cloned().unwrap_or_default(),
+                moved: calls.moved.median,
+                asked: calls.asked.map(|asked| asked.most_often),
+                per_message: (end.exchanges > 0).then(|| calls.totals.calls as f64 / end.exchanges as f64),
+            })
+        };
+        let (reads, writes) = (sizes(|end| end.reads.as_ref()), sizes(|end| end.writes.as_ref()));
+        let any = reads.is_some() || writes.is_some();
+        any.then(|| ProgramCalls { program: self.program.clone(), reads, writes, slow_reads: self.slow_reads() })
+    }
+}
+
+/// The end that moved most bytes in one direction, and its calls.
+pub(super) fn most<'a>(
+    ends: impl IntoIterator<Item = &'a EndView>,
+    side: fn(&EndView) -> Option<&SideView>,
+) -> Option<(&'a EndView, &'a SideView)> {
+    let ends = ends.into_iter().filter(|end| !end.start_up);
+    ends.filter_map(|end| Some((end, side(end)?))).max_by_key(|(_, calls)| calls.totals.bytes)
+}
+
+impl EndView {
     /// Bytes both ways.
     pub fn bytes(&self) -> u64 {
         [&self.reads, &self.writes].into_iter().flatten().map(|side| side.totals.bytes).sum()

@@ -80,6 +80,10 @@ impl Screen<'_> {
             out.extend(self.section(name, &sentence(seen)));
             seen.waits.diagnoses().iter().for_each(|one| out.extend(self.section("Waits", &one.text)));
         }
+        let calls: Vec<String> = self.task.calls.iter().map(ToString::to_string).collect();
+        if !calls.is_empty() {
+            out.extend(self.section("Calls", &calls.join("; ")));
+        }
         out.extend(self.task.watched.iter().map(|_| String::new()));
         let tests = self.view.tests.iter().map(Some);
         let tests: Vec<Option<&Test>> = if tests.len() > 1 { tests.collect() } else { vec![None] };
@@ -251,6 +255,9 @@ impl Screen<'_> {
     /// The conclusions, each under its name.
     fn results(&self) -> Vec<(&str, String)> {
         let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
+        let slow_reads = self.task.calls.iter().filter_map(|calls| Some((&calls.program, calls.slow_reads?)));
+        let slow_reads = slow_reads.filter(|(_, reads)| reads.matters || self.full);
+        out.extend(slow_reads.map(|(program, reads)| ("Buffer", format!("{program}: {reads}"))));
         out.extend(self.also_helping().into_iter().map(|change| match change.beyond_loopback {
             None => ("Also helps", self.code_and_gain(change)),
             // No line to copy: the gain is first.

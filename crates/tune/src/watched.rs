@@ -1,13 +1,18 @@
 //! The first run of a program, in which nothing is changed: the sockets that it opens and the options that it sets itself.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
+use bytegauge_model::sockets_seen::{OpenedSocket, Opening, ProgramCalls};
 use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport};
+use bytegauge_observe::{Signals, ToObserve, observe};
 use bytegauge_report::words::phrase::join;
-use bytegauge_traffic::end::ChannelError;
+use bytegauge_sys::process_tree;
+use bytegauge_traffic::end::{Channel, ChannelError};
 use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
 
 /// What a watched run showed.
@@ -17,6 +22,8 @@ pub struct Watched {
     pub seen: SocketsSeen,
     /// Those of the client, where both were watched.
     pub client: Option<SocketsSeen>,
+    /// The calls of its programs, as samples showed.
+    pub calls: Vec<ProgramCalls>,
     /// Time of the run with the start and end of its programs, nanoseconds.
     pub whole_ns: u64,
 }
@@ -31,6 +38,21 @@ impl Watched {
 
 /// How often `stop` is checked.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// The programs are sampled for this time of the run, each sample as long as [`SAMPLE`], to slow it little.
+const OBSERVED: Duration = Duration::from_secs(1);
+
+/// The length of a sample of the calls.
+const SAMPLE: Duration = Duration::from_millis(10);
+
+/// How often programs that have started are looked for, at least.
+const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(5);
+
+/// Looking for them takes at most 1/20 of the time.
+const SHARE: u32 = 20;
+
+/// The most processes that are sampled with what they start: a server, a command, and what they leave to their end.
+const PROGRAMS_MAX: usize = 16;
 
 /// How long the end may take beyond the time limits of the programs.
 const LATE: Duration = Duration::from_secs(30);
@@ -65,16 +87,56 @@ pub fn watch(
     let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
     let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
     let began = Instant::now();
-    let report = at_an_end(pool, setup, stop).map_err(|error| error.to_string())??;
+    let (report, calls) = at_an_end(pool, setup, own, stop).map_err(|error| error.to_string())?;
     let whole_ns = began.elapsed().as_nanos() as u64;
-    let [seen, client] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
-    Ok(Watched { seen: seen.map(|seen| *seen).unwrap_or_default(), client: client.map(|seen| *seen), whole_ns })
+    let [seen, client] = report?.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
+    let seen = seen.map(|seen| *seen).unwrap_or_default();
+    Ok(Watched { seen, client: client.map(|seen| *seen), calls, whole_ns })
 }
 
-fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {
+/// Runs the programs at an end, and samples their calls.
+fn at_an_end(
+    mut pool: EndPool,
+    setup: Setup,
+    own: &Path,
+    stop: &AtomicBool,
+) -> Result<(Result<EndReport, String>, Vec<ProgramCalls>), ChannelError> {
     let until = Instant::now() + Duration::from_nanos(setup.programs_ns()) + LATE;
     let end = pool.end(EndRole::Command)?;
     end.send(Command::Open(EndRole::Command, Box::new(setup), None))?;
+    let (pid, over) = (end.process_id(), Arc::new(AtomicBool::new(false)));
+    thread::scope(|scope| {
+        let calls = scope.spawn(|| pid.map_or_else(Vec::new, |pid| calls_below(pid, own, &over)));
+        let report = report_of(end, until, stop);
+        over.store(true, Ordering::Relaxed);
+        Ok((report?, calls.join().unwrap_or_default()))
+    })
+}
+
+/// The calls of the programs that an end starts, until `over`.
+fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> Vec<ProgramCalls> {
+    let is_program = |pid: &u32| *pid != end && fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file != own);
+    let observed = |pid| {
+        let signals = Signals { stop: Arc::clone(over), ..Signals::default() };
+        observe(&ToObserve { pid, time: OBSERVED, sample: SAMPLE, is_stopped: false }, &signals)
+    };
+    thread::scope(|scope| {
+        let mut found = BTreeMap::new();
+        while found.len() < PROGRAMS_MAX && !over.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let below = process_tree::tree(end).unwrap_or_default().into_iter().filter(is_program).collect();
+            for pid in process_tree::heads(&below).unwrap_or_default() {
+                found.entry(pid).or_insert_with(|| scope.spawn(move || observed(pid)));
+            }
+            thread::sleep(LOOK_FOR_PROGRAMS.max(began.elapsed() * SHARE));
+        }
+        let observed = found.into_values().filter_map(|thread| thread.join().ok()?.ok());
+        observed.filter_map(|program| program.socket_calls()).collect()
+    })
+}
+
+/// The report of an end whose programs run.
+fn report_of(end: &mut Channel, until: Instant, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {
     loop {
         match end.reply(LOOK) {
             Ok(Reply::Ready) => end.send(Command::Go)?,

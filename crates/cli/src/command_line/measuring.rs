@@ -172,7 +172,7 @@ pub fn with_program(command: Command) -> Command {
             valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, counter:NAME, cmd:CMD"),
             "wall: time of a run (default); cpu: CPU time of a run and its server; bytes:N: a run moves N bytes; regex:RE: a rate that it prints; time:RE: seconds \
              that it prints; counter:NAME: events, fewer are better (TcpExt.TCPBacklogDrop, page-faults); cmd:CMD, cmd-time:CMD, cmd-total:CMD: the last \
-             number that another command prints, as a rate, as seconds, or as a total that grows",
+             number that another command prints, as a rate, as seconds, or as a total that grows; prom:URL#NAME: a counter of Prometheus, read by curl",
         ))
         .arg(with_details(
             valued("prepare", "CMD", "Shell command before each run, not measured"),

@@ -106,6 +106,24 @@ for _ in range(24):
 print('rate', round(1 / max(min(took[-8:]), 0.005)))
 ";
 
+/// Reads from itself into a buffer at page + 16: in its first run for a second, later once.
+const MISALIGNED: &str = "import mmap, os, socket, sys, threading, time
+server = socket.create_server(('127.0.0.1', 0))
+s = socket.create_connection(server.getsockname())
+peer = server.accept()[0]
+def send():
+    try:
+        while True: peer.sendall(bytes(65536))
+    except OSError: pass
+threading.Thread(target=send, daemon=True).start()
+room = memoryview(mmap.mmap(-1, 1 << 20))[16:65552]
+until = time.monotonic() + (0 if os.path.exists(sys.argv[1]) else 1)
+open(sys.argv[1], 'w').close()
+s.recv_into(room)
+while time.monotonic() < until: s.recv_into(room)
+print('rate', 1)
+";
+
 fn tune(bench: &Bench, flags: &[&str], program: &[&str]) -> Ran {
     let quick = ["tune", "--blocks", "6", "--analyses", "1", "--seed", "1", "--metric", "regex:rate ([0-9]+)"];
     let words: Vec<&str> = quick.iter().chain(flags).chain(&["--"]).chain(program).copied().collect();
@@ -146,6 +164,17 @@ fn a_harmful_call_is_found_and_named() {
     bench.run("report --full").exits(0).prints(&["without its SO_RCVBUF", line]);
     bench.run("report --format markdown").exits(0).prints(&["without its SO\\_RCVBUF"]);
     check_no_process_is_left(&bench);
+}
+
+#[test]
+fn reads_to_slow_addresses_are_seen_in_the_first_run() {
+    let Some(python) = python("the program is written in Python", "import mmap") else { return };
+    let bench = Bench::new();
+    let (client, marker) = (bench.write("client.py", MISALIGNED), bench.write("ran", ""));
+    fs::remove_file(&marker).expect("removed");
+    tune(&bench, &["--option", "nodelay=on"], &[&python, "-S", &client, &marker]).exits(0);
+    // Without --full only where this CPU copies slowly to there.
+    bench.run("report --full").exits(0).prints(&["reads 64 KiB", " by recvfrom", "of the reads go to page + 16"]);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytegauge_sys::children::{self, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
@@ -62,6 +63,9 @@ pub(super) struct StartedIn<'a> {
     /// Its network; `None`: that of this process.
     pub(super) network: Option<HeldNetwork>,
 }
+
+/// A program that is traced can be waited for when its tracer has seen its end (ptrace(2)), within this time.
+const TRACER_LEAVES: Duration = Duration::from_secs(5);
 
 /// Reads of one pipe at a time: more than it holds by default (64 KiB, pipe(7)).
 const READS_MAX: usize = 16;
@@ -155,10 +159,14 @@ impl Program {
         if let Some(left) = self.left {
             return Ok(left);
         }
-        match children::reap(Some(self.pid)).map_err(EndError::io("waiting for a program"))? {
-            WaitResult::Ended(ended) => Ok(*self.left.insert((ended.status, ended.used))),
-            WaitResult::Alive | WaitResult::NoChild => {
-                Err(EndError::Impossible(format!("{} has not ended", self.what)))
+        let until = Instant::now() + TRACER_LEAVES;
+        loop {
+            match children::reap(Some(self.pid)).map_err(EndError::io("waiting for a program"))? {
+                WaitResult::Ended(ended) => return Ok(*self.left.insert((ended.status, ended.used))),
+                WaitResult::Alive if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                WaitResult::Alive | WaitResult::NoChild => {
+                    return Err(EndError::Impossible(format!("{} has not ended", self.what)));
+                }
             }
         }
     }
