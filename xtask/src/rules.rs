@@ -35,7 +35,7 @@ pub fn run(_: &ArgMatches) -> Result<()> {
 /// # Errors
 /// With every breach.
 pub fn check() -> Result<()> {
-    let breaches = [forbidden_edges()?, in_sources()?, breaches()?, wording_breaches()?].concat();
+    let breaches = [forbidden_edges()?, in_sources()?, breaches()?, wording_breaches()?, missing_files()?].concat();
     if breaches.is_empty() {
         return Ok(());
     }
@@ -63,6 +63,23 @@ fn breach_of_length(name: &str, text: &str) -> Option<String> {
             "{name} has {lines} lines: split it, or give the reason in its header: `//! {LONG_BECAUSE} …` (over {LINES_MAX})"
         )
     })
+}
+
+/// Files that a document for developers names and that do not exist.
+fn missing_files() -> Result<Vec<String>> {
+    let files = cargo::git(&["ls-files"])?;
+    let is_there = |name: &str| files.lines().any(|file| file == name || file.ends_with(&format!("/{name}")));
+    let mut missing = Vec::new();
+    for document in cargo::git(&["ls-files", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/development"])?.lines() {
+        let text = fs::read_to_string(cargo::root().join(document))?;
+        let named = text.split('`').filter(|word| word.ends_with(".rs") && !word.contains(['*', ' ', '{']));
+        missing.extend(
+            named
+                .filter(|name| !is_there(name))
+                .map(|name| format!("{document}: there is no `{name}`: name the present file")),
+        );
+    }
+    Ok(missing)
 }
 
 // Banned words in text and identifiers, and the form of commit subjects.
@@ -288,6 +305,18 @@ fn code_lines(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The row that CONTRIBUTING.md adds has fields of a row.
+    #[test]
+    fn the_first_change_has_known_fields() {
+        let read = |file: &str| fs::read_to_string(cargo::root().join(file)).unwrap();
+        let (text, row) = (read("CONTRIBUTING.md"), read("crates/model/src/factor/row.rs"));
+        let (_, sample) = text.split_once("= Factor {\n").unwrap();
+        let fields = sample.lines().map_while(|line| line.strip_prefix("    ")?.split_once(": "));
+        let fields: Vec<&str> = fields.map(|(name, _)| name).collect();
+        assert!(fields.len() > 3, "{fields:?}");
+        fields.iter().for_each(|name| assert!(row.contains(&format!("    pub {name}: ")), "{name}"));
+    }
 
     #[test]
     fn the_sources_keep_to_the_rules() {

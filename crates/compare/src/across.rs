@@ -14,7 +14,7 @@ use bytegauge_report::view::{is_default, rfc3339, varied};
 use bytegauge_report::words::option_label;
 use bytegauge_report::{Report, SessionData, SessionGroup, Settings};
 use bytegauge_stats::across::{Across, Replicate, across};
-use bytegauge_stats::decision_rule::{Candidate, named};
+use bytegauge_stats::recommendation::{Candidate, named};
 use serde::Serialize;
 use serde_json::Value;
 

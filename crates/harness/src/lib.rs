@@ -22,7 +22,7 @@ mod interim;
 mod knee;
 mod lost_host;
 mod same_machine;
-mod screen;
+mod screening;
 pub mod stages;
 mod time_limit;
 

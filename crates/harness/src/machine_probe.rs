@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::{fs, io};
 
-use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
+use bytegauge_model::name_tables::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::clock::monotonic_ns;

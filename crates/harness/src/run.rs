@@ -23,7 +23,7 @@ use crate::calibrate::series;
 use crate::environment::Watch;
 use crate::interim::{AnalysisState, first_blocks};
 use crate::lost_host::{Losses, LostHost};
-use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionRecord, StageResults, search};
+use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionWriter, StageResults, search};
 use crate::same_machine;
 use crate::stages::{Event, Observer};
 
@@ -67,7 +67,7 @@ pub struct Run<'a> {
     pub(crate) plan: Plan,
     pub(crate) options: RunOptions,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) record: SessionRecord<'a>,
+    pub(crate) record: SessionWriter<'a>,
     pub(crate) machine: RunMachine,
     pub(crate) clock: RunClock,
     pub(crate) times: RunTimes,
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
             plan,
             options,
             stop,
-            record: SessionRecord { store, session, observer, _owner: owner },
+            record: SessionWriter { store, session, observer, _owner: owner },
             machine: RunMachine {
                 topology: Topology::read().unwrap_or_default(),
                 watch: Watch::open(),

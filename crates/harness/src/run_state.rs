@@ -18,7 +18,7 @@ use crate::harm_guard::HarmGuard;
 use crate::stages::{Event, Observer};
 
 /// What is written and reported of a session.
-pub(crate) struct SessionRecord<'a> {
+pub(crate) struct SessionWriter<'a> {
     pub(crate) store: &'a mut Store,
     pub(crate) session: SessionId,
     pub(crate) observer: &'a mut dyn Observer,
@@ -26,7 +26,7 @@ pub(crate) struct SessionRecord<'a> {
     pub(crate) _owner: SessionLock,
 }
 
-impl SessionRecord<'_> {
+impl SessionWriter<'_> {
     /// Tells the observer.
     pub(crate) fn tell(&mut self, text: impl Into<String>) {
         self.observer.hear(&Event::Note(text.into()));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
-use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, Workload};
 use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::{Channel, EndPool, PlantedFault, Setup};

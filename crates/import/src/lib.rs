@@ -18,7 +18,7 @@ pub use observation::units as rate_units;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use bytegauge_model::catalog::Row;
+use bytegauge_model::name_tables::Row;
 use bytegauge_model::{Bytes, SessionId};
 use bytegauge_store::{SessionData, Store, StoreError, special};
 use thiserror::Error;

@@ -8,6 +8,7 @@
 
 pub mod coordinator;
 pub mod files;
+pub mod follow_up;
 pub mod launcher;
 pub mod message;
 pub mod page;

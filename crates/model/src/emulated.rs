@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::NameError;
+use crate::name_tables::NameError;
 use crate::sums::sums;
 use crate::unit::{Nanos, significant};
 

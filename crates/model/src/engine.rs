@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{self, NameError, Transport, text_serde};
+use crate::name_tables::{self, NameError, Transport, text_serde};
 
 /// The code that moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -386,7 +386,7 @@ impl FromStr for Engine {
     fn from_str(name: &str) -> Result<Self, NameError> {
         // A short name stands for the usual mode.
         let wanted = if name == "uring" { "uring:multishot" } else { name };
-        catalog::find("engine", ENGINES.iter().map(|row| (row.name, row.value)), wanted)
+        name_tables::find("engine", ENGINES.iter().map(|row| (row.name, row.value)), wanted)
     }
 }
 

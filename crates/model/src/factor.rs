@@ -11,7 +11,7 @@
 #[macro_use]
 mod load_rows;
 #[macro_use]
-mod condition_rows;
+mod path_and_host_rows;
 #[macro_use]
 mod engine_and_size_rows;
 #[macro_use]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn profiles_set_known_conditions() {
-        for profile in crate::catalog::PROFILES {
+        for profile in crate::name_tables::PROFILES {
             for (name, level) in profile.sets {
                 let factor = find(name).unwrap();
                 assert_eq!(factor.role, Role::Condition);

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalog::NameError;
+use crate::name_tables::NameError;
 use crate::suggest;
 use crate::unit::{Bytes, Nanos, UnitError, bytes_per_second, call_rate, calls_per_second, megabits};
 

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
-pub mod catalog;
 pub mod cell;
 pub mod datagram;
 pub mod emulated;
@@ -17,6 +16,8 @@ pub mod escape;
 pub mod factor;
 pub mod kernel_faults;
 pub mod level;
+pub mod metric;
+pub mod name_tables;
 pub mod named_levels;
 pub mod option;
 pub mod place;
@@ -43,10 +44,6 @@ pub mod wait_causes;
 pub mod workload;
 
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
-pub use catalog::{
-    AfterEvent, Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
-    Work,
-};
 pub use cell::{Cell, CellId, CellKind, Group, GroupId, Versus, VersusSide};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse};
@@ -54,6 +51,11 @@ pub use end::{ByRole, EndReports, EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndCounts, EndReport, FlowReport, Iperf3Report, TcpReport};
 pub use factor::{FACTORS, Factor, FactorKey, Role};
 pub use level::{Level, LevelError};
+pub use metric::{Counted, Metric, PrintedNumber};
+pub use name_tables::{
+    AfterEvent, Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
+    Work,
+};
 pub use named_levels::{
     COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SEND_FROM, SendFrom,
 };
@@ -69,7 +71,7 @@ pub use socket_changes::{ChangedProgram, OptionChange, ProgramChange, SocketChan
 pub use sockets_seen::{OpenedSocket, Opening, OwnOption, SocketsSeen};
 pub use spec::Spec;
 pub use sums::OptionalCount;
-pub use task::{Counted, Metric, PrintedNumber, ProgramTask, ReadyWhen, ServerTask, TaskReport};
+pub use task::{ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use tls::{TLS_KINDS, Tls};
 pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
 pub use unit::{Bytes, Nanos};

@@ -3,7 +3,7 @@
 //! A program that only reads does not control its peer's writes: the size of a write is then a condition, and only the size
 //! of a read is compared.
 
-use crate::catalog::{name_of, names};
+use crate::name_tables::{name_of, names};
 
 names! {
     /// How a program writes a message of several parts, such as a header and a body.

@@ -1,11 +1,11 @@
 //! Options of sockets and pipes: the columns of their rows, the ends that set an option, and how the kernel changes its value.
 //!
-//! The rows are in the table of factors. Streams, calls and datagrams set options and read them back by walking these rows, and a
+//! The rows are in `factor/option_rows.rs`. Streams, calls and datagrams set options and read them back by walking these rows, and a
 //! report compares the values in force with the requested ones. Never touches a socket.
 
-use crate::catalog::Transport;
 use crate::end::EndRole;
 use crate::level::{Level, LevelKind};
+use crate::name_tables::Transport;
 use crate::spec::Spec;
 
 pub use crate::factor::OPTIONS;

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::catalog::{NameError, Transport, names};
 use crate::end::Side;
+use crate::name_tables::{NameError, Transport, names};
 
 /// Prefix of a path.
 const UNIX: &str = "unix:";

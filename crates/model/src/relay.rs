@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::names;
+use crate::name_tables::names;
 
 names! {
     /// The method that moves bytes from one socket to the other.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Transport};
+use crate::name_tables::{NameError, Transport};
 use crate::place::Place;
 use crate::relay::RelayMethod;
 use crate::relay_program::{RelayProgram, relay_name};

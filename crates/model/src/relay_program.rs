@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::NameError;
 use crate::level::COMMAND;
+use crate::name_tables::NameError;
 use crate::relay::{RELAY_METHODS, RelayMethod};
 use crate::relay_choice::{RUNNING, RunningRelay};
 use crate::{shell, suggest, task};

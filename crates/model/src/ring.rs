@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Row, lookup, names, row, text_serde};
+use crate::name_tables::{NameError, Row, lookup, names, row, text_serde};
 
 /// Submissions that a ring holds at most (`IORING_MAX_ENTRIES`, io_uring_setup(2)).
 pub const ENTRIES_MAX: u64 = 32_768;

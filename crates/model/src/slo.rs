@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Arrivals, NameError};
 use crate::emulated::LossShare;
+use crate::name_tables::{Arrivals, NameError};
 use crate::unit::Nanos;
 
 /// Usual number of measurements of a search: a closed loop, six to eight halvings, and a second probe at the upper end,

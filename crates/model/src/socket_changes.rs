@@ -9,8 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalog::names;
 use crate::level::Level;
+use crate::name_tables::names;
 use crate::option::{OPTIONS, OptionRow, ValueForm, of_factor};
 use crate::running_service::RunningService;
 use crate::sockets_seen::{ProgramCalls, SocketsSeen};

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Transport, names};
 use crate::end::EndRole;
+use crate::name_tables::{NameError, Transport, names};
 use crate::unit::Bytes;
 use crate::wait_causes::SocketWaits;
 

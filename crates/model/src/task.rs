@@ -1,4 +1,4 @@
-//! The user's own program as it is checked: its words, with a placeholder for the value that is varied, how it is measured,
+//! The user's own program as it is tuned: its words, with a placeholder for the value that is varied, how it is measured,
 //! and its server, if there is one.
 //!
 //! Only the definition. Nothing is run here.
@@ -12,8 +12,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalog::{names, text_serde};
 use crate::level::Level;
+use crate::metric::{Counted, Metric};
+use crate::name_tables::text_serde;
 use crate::running_service::ServiceCounts;
 use crate::shell;
 use crate::socket_changes::SocketChanges;
@@ -137,35 +138,6 @@ pub struct AdvisedValue {
     pub factor: String,
 }
 
-/// The metric of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Metric {
-    /// Its time.
-    Wall,
-    /// CPU time of the command and of its server from when it was ready: less is better.
-    Cpu,
-    /// This number of bytes, in its time.
-    Bytes(u64),
-    /// A rate that it prints: more is better.
-    Rate(String),
-    /// A time in seconds that it prints: less is better.
-    Time(String),
-    /// A counter of this name while it runs: less is better.
-    Counter(String),
-    /// The last number that another command prints, as this.
-    Command(PrintedNumber, String),
-}
-
-names! {
-    /// What a number means that a command prints.
-    PrintedNumber, "printed number", PRINTED_NUMBERS {
-        Rate = "cmd": "a rate, after the run: more is better",
-        Time = "cmd-time": "seconds, after the run: less is better",
-        Total = "cmd-total": "a total, before and after the run: more growth per second is better",
-    }
-}
-
 /// The test that a server is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -176,23 +148,6 @@ pub enum ReadyWhen {
     Unix(PathBuf),
     /// It has printed this.
     Printed(String),
-}
-
-/// The unit of a rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Counted {
-    /// Runs per second.
-    #[default]
-    Runs,
-    /// Runs per second of CPU time.
-    CpuTime,
-    /// Bytes per second.
-    Bytes,
-    /// The unit that the program prints.
-    Printed,
-    /// Runs for a million events, one more than were counted, so that a run without any has a rate as well.
-    Events,
 }
 
 /// The result of a run, in addition to the counters of an end.
@@ -234,27 +189,6 @@ pub struct TaskReport {
     /// The counter's value while the command ran; absent without a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
-}
-
-impl Metric {
-    /// The unit of its rate.
-    pub fn counted(&self) -> Counted {
-        match self {
-            Metric::Wall | Metric::Time(_) | Metric::Command(PrintedNumber::Time, _) => Counted::Runs,
-            Metric::Cpu => Counted::CpuTime,
-            Metric::Bytes(_) => Counted::Bytes,
-            Metric::Rate(_) | Metric::Command(..) => Counted::Printed,
-            Metric::Counter(_) => Counted::Events,
-        }
-    }
-
-    /// The regular expression whose first group, or whole match, is the number.
-    pub fn pattern(&self) -> Option<&str> {
-        match self {
-            Metric::Rate(pattern) | Metric::Time(pattern) => Some(pattern),
-            Metric::Wall | Metric::Cpu | Metric::Bytes(_) | Metric::Counter(_) | Metric::Command(..) => None,
-        }
-    }
 }
 
 impl ProgramTask {
@@ -423,60 +357,6 @@ fn count(word: &str, size: &str, value: &Level) -> Result<String, TaskError> {
     Ok((bytes / each).to_string())
 }
 
-impl FromStr for Metric {
-    type Err = TaskError;
-
-    fn from_str(text: &str) -> Result<Metric, TaskError> {
-        let bad = || TaskError::BadMetric(text.into());
-        Ok(match text.split_once(':') {
-            None if text == "wall" => Metric::Wall,
-            None if text == "cpu" => Metric::Cpu,
-            Some(("bytes", size)) => match size.parse()? {
-                Bytes(0) => return Err(bad()),
-                Bytes(bytes) => Metric::Bytes(bytes),
-            },
-            Some(("regex", pattern)) if !pattern.is_empty() => Metric::Rate(pattern.into()),
-            Some(("time", pattern)) if !pattern.is_empty() => Metric::Time(pattern.into()),
-            Some(("counter", name)) if !name.is_empty() => Metric::Counter(name.into()),
-            Some(("prom", place)) => {
-                let (url, series) = place.split_once('#').ok_or_else(bad)?;
-                if url.is_empty() || series.is_empty() || place.contains(['\'', '\\', '\n']) {
-                    return Err(bad());
-                }
-                Metric::Command(PrintedNumber::Total, prometheus_total(url, series))
-            }
-            Some((kind, command)) if !command.is_empty() => {
-                Metric::Command(kind.parse().map_err(|_| bad())?, command.into())
-            }
-            _ => return Err(bad()),
-        })
-    }
-}
-
-/// The shell command that prints a counter of a Prometheus exporter: its sum over all labels, or one series where `series` has
-/// its labels (the text format, prometheus.io/docs/instrumenting/exposition_formats).
-fn prometheus_total(url: &str, series: &str) -> String {
-    format!(
-        "curl -sSf '{url}' | awk -v s='{series}' 'index($0, s) == 1 && substr($0, length(s) + 1) ~ /^[ {{]/ \
-         {{ sub(/^.*[}}]|^[^ ]+/, \"\"); total += $1; found = 1 }} END {{ if (found) printf \"%.15g\\n\", total }}'"
-    )
-}
-
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Metric::Wall => f.write_str("wall"),
-            Metric::Cpu => f.write_str("cpu"),
-            Metric::Bytes(bytes) => write!(f, "bytes:{}", Bytes(*bytes).compact()),
-            Metric::Rate(pattern) => write!(f, "regex:{pattern}"),
-            Metric::Time(pattern) => write!(f, "time:{pattern}"),
-            Metric::Counter(name) => write!(f, "counter:{name}"),
-            Metric::Command(number, command) => write!(f, "{number}:{command}"),
-        }
-    }
-}
-text_serde!(Metric);
-
 impl FromStr for ReadyWhen {
     type Err = TaskError;
 
@@ -569,26 +449,9 @@ mod tests {
     }
 
     #[test]
-    fn metrics_and_readiness_tests_round_trip() {
-        for text in [
-            "wall",
-            "cpu",
-            "bytes:256M",
-            r"regex:([0-9.]+) MB/s",
-            "time:took ([0-9.]+)s",
-            "counter:instructions:u",
-            "cmd-total:curl -s localhost:80/m",
-        ] {
-            assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
-        }
-        let counter: Metric = "prom:http://localhost:9100/metrics#requests_total".parse().unwrap();
-        assert!(counter.to_string().starts_with("cmd-total:curl "), "{counter}");
-        assert_eq!(counter.to_string().parse(), Ok(counter));
+    fn readiness_tests_round_trip() {
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
             assert_eq!(text.parse::<ReadyWhen>().unwrap().to_string(), text);
-        }
-        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter", "cmd:", "command:x", "prom:x", "prom:x'#y"] {
-            assert!(text.parse::<Metric>().is_err(), "{text}");
         }
         for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {
             assert!(text.parse::<ReadyWhen>().is_err(), "{text}");

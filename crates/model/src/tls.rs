@@ -1,6 +1,6 @@
 //! Encryption of connections: none, by a library in the program, or by the kernel.
 
-use crate::catalog::{Engine, EpollMode, names};
+use crate::name_tables::{Engine, EpollMode, names};
 
 names! {
     /// How a connection is encrypted.

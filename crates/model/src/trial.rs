@@ -13,10 +13,11 @@ use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::{ByRole, EndReports, EndRole};
 use crate::end_report::{EffectiveOptions, EndReport};
+use crate::metric::Counted;
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::sums::OptionalCount;
-use crate::task::{Counted, TaskReport};
+use crate::task::TaskReport;
 use crate::workload::Workload;
 
 /// Why a trial of the null engine failed whose thread got no CPU: it moves nothing on purpose, so no byte is expected.

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{
-    ARRIVALS, Arrivals, Engine, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS,
-    Transport, Work,
-};
 use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
 use crate::level::{Level, LevelKind};
+use crate::name_tables::{
+    ARRIVALS, Arrivals, Engine, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS,
+    Transport, Work,
+};
 use crate::named_levels::{
     CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
     SendFrom,

@@ -9,9 +9,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{self, NameError, Transport};
 use crate::end::{EndRole, Side};
 use crate::factor::Defaults;
+use crate::name_tables::{self, NameError, Transport};
 
 /// The traffic over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ impl FromStr for Workload {
     fn from_str(name: &str) -> Result<Self, NameError> {
         // The name of earlier versions, in stored data.
         let name = if name == "check" { "tune" } else { name };
-        catalog::find("workload", WORKLOADS.iter().map(|row| (row.name, row.value)), name)
+        name_tables::find("workload", WORKLOADS.iter().map(|row| (row.name, row.value)), name)
     }
 }
 

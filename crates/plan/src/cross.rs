@@ -2,8 +2,8 @@
 //!
 //! Also the levels of factors that the user did not name.
 
-use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
+use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::{FactorKey, Level, Spec, Transport, Workload};
 
 use crate::effective_factors::{deciders, is_moot, joints, suits_named};

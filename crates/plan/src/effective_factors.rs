@@ -1,8 +1,8 @@
 //! Which factors have an effect: in a workload, over a transport, with the levels of other factors. A named factor
 //! without any effect is refused; one without an effect in some cells is collapsed there, with a note.
 
-use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::factor::{self, FACTORS, Factor};
+use bytegauge_model::name_tables::TRANSPORTS;
 use bytegauge_model::{FactorKey, Level, Spec, Transport, Workload};
 
 use crate::plan::Plan;

@@ -3,8 +3,8 @@
 //!
 //! Also what engines of datagrams cannot measure, and the requirements of a ring.
 
-use bytegauge_model::catalog::{Batches, ENGINES};
 use bytegauge_model::factor::{self, FACTORS, Factor};
+use bytegauge_model::name_tables::{Batches, ENGINES};
 use bytegauge_model::{CellKind, Engine, Implementation, LINK_MTU, Level, Mode, Spec, Transport, UserData, Workload};
 
 use crate::PlanError;

@@ -198,7 +198,8 @@ impl Reader<'_> {
 
     fn ends(&self, key: &str, value: &Value) -> Result<Ends, PlanError> {
         let text = self.text(key, value)?;
-        text.parse().map_err(|error: bytegauge_model::catalog::NameError| self.bad(key, &format!("is wrong: {error}")))
+        text.parse()
+            .map_err(|error: bytegauge_model::name_tables::NameError| self.bad(key, &format!("is wrong: {error}")))
     }
 
     fn finalists(&self, key: &str, value: &Value) -> Result<Finalists, PlanError> {

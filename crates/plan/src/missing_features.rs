@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bytegauge_model::catalog::Batches;
+use bytegauge_model::name_tables::Batches;
 use bytegauge_model::{
     Bytes, Cell, CellId, Ends, Engine, Implementation, Outcome, Placement, RingFlags, Spec, Tls, Transport, Work,
     Workload, option,

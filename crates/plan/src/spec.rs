@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::PlanError;
 use crate::design::{ANALYSES, AUDIT_SHARE, Finalists};
-use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
+use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{
     ComparedCondition, Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload,

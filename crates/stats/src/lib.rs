@@ -6,9 +6,9 @@
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
-//! result of one group; calls [`block_dependence`], [`best_set`]) → [`decision_rule`] (the cheapest option that is good
-//! enough everywhere, and the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
-//! trials.
+//! result of one group; calls [`block_dependence`], [`best_set`]) → [`recommendation`] and [`decision_rule`] (the
+//! cheapest option that is good enough everywhere, and the tightest statement about the test). [`interim`] schedules interim analyses
+//! and forecasts their blocks, and [`audit`] checks results with long trials.
 //!
 //! Other modules: [`quantile`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
 //! sessions), [`noise_grade`] (the environment) and [`knee`] (the search for a rate). The
@@ -34,6 +34,7 @@ pub mod modes;
 pub mod noise_grade;
 pub mod outlier;
 pub mod quantile;
+pub mod recommendation;
 pub mod rng;
 pub mod trial_counts;
 pub mod trial_metrics;

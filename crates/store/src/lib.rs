@@ -12,6 +12,7 @@ pub mod column;
 mod detail;
 mod error;
 pub mod export;
+mod redact;
 mod schema;
 mod session;
 mod session_lock;

@@ -1,9 +1,9 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{Batches, ENDS, ENGINES, EngineEnd, PROFILES, TRANSPORTS};
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::LevelKind;
+use bytegauge_model::name_tables::{Batches, ENDS, ENGINES, EngineEnd, PROFILES, TRANSPORTS};
 use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
 use bytegauge_model::value::rows;
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};

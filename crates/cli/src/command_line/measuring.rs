@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bytegauge_model::catalog::{ENDS, PROFILES};
 use bytegauge_model::factor::{self, FACTORS, Factor, HelpSection, SECTIONS};
 use bytegauge_model::level::LevelKind;
+use bytegauge_model::name_tables::{ENDS, PROFILES};
 use bytegauge_model::{WORKLOADS, Workload};
 use bytegauge_traffic::PLANTED_FAULTS;
 use clap::builder::PossibleValuesParser;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytegauge_mesh::Rank;
 use bytegauge_mesh::launcher::{self, RankPlace};
-use bytegauge_model::catalog::ENDS;
+use bytegauge_model::name_tables::ENDS;
 use bytegauge_model::{Nanos, Place, Workload};
 use bytegauge_traffic::address;
 use clap::builder::PossibleValuesParser;

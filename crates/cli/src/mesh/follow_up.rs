@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 
-use bytegauge_mesh::pattern::{FollowUpRound, follow_up};
+use bytegauge_mesh::follow_up::{FollowUpRound, follow_up};
 use bytegauge_mesh::rate_model::rack_numbers;
 use bytegauge_mesh::{MeshResult, MeshSettings, Rank, RateSample};
 

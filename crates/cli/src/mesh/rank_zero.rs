@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, MissingPart};
+use bytegauge_mesh::follow_up::FollowUpRound;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
-use bytegauge_mesh::pattern::FollowUpRound;
 use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::escape;
 use bytegauge_model::unit::counted;

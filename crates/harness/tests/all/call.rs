@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
-use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{
     CallError, CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, UringKind,
     UringMode, Workload,

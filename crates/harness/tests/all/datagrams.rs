@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::TrialResult;
-use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
+use bytegauge_model::name_tables::{ENGINES, TRANSPORTS};
 use bytegauge_model::{
     DatagramReport, Deaths, Direction, EndRole, Engine, FactorKey, Level, Outcome, Spec, Transport, Work,
 };

@@ -3,7 +3,7 @@
 
 use crate::support::{in_mode, run_until};
 use bytegauge_harness::trial::TrialResult;
-use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
+use bytegauge_model::name_tables::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::{EndReport, EndRole, Engine, Outcome, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec, resolve};
 use bytegauge_traffic::Setup;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
-use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
+use bytegauge_model::name_tables::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, FactorKey, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, Setup};

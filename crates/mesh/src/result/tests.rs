@@ -3,7 +3,8 @@
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 use super::*;
-use crate::pattern::{MeshPattern, follow_up};
+use crate::follow_up::follow_up;
+use crate::pattern::MeshPattern;
 use crate::schedule::MeshSchedule;
 
 const MARGIN: f64 = 0.1;

@@ -3,8 +3,9 @@
 use bytegauge_mesh::Rank;
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank};
 use bytegauge_mesh::files::FileHeader;
+use bytegauge_mesh::follow_up::follow_up;
 use bytegauge_mesh::message::{ToRank, ToRankZero};
-use bytegauge_mesh::pattern::{MeshPattern, follow_up};
+use bytegauge_mesh::pattern::MeshPattern;
 use bytegauge_mesh::rate_model::RateSample;
 use bytegauge_mesh::result::MeshResult;
 use bytegauge_mesh::row::MeshRow;

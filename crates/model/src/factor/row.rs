@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{EngineEnd, Transport};
 use crate::end::EndRole;
 use crate::factor::FactorKey;
 use crate::level::LevelKind;
+use crate::name_tables::{EngineEnd, Transport};
 use crate::option::{OptionLayer, OptionRow, Switching, ValueForm, When};
 use crate::spec::Spec;
 use crate::value::TypedLevel;

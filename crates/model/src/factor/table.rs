@@ -1,12 +1,12 @@
 //! The table itself: declares the keys, the rows and the methods that read values, from the lists of rows.
 
-use crate::catalog::{
-    Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, NameError, Placement, RcvbufOn, Transport, Work,
-};
 use crate::emulated::{LinkRate, LossShare};
 use crate::end::EndRole;
 use crate::factor::row::*;
 use crate::level::{Level, LevelKind};
+use crate::name_tables::{
+    Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, NameError, Placement, RcvbufOn, Transport, Work,
+};
 use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 use crate::option::{BeyondLoopback, OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::Fill;
+use crate::name_tables::Fill;
 
 /// Texts of which each factor accepts some.
 const TEXTS: &[&str] = &[

@@ -2,7 +2,7 @@
 //! did not measure.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, catalog};
+use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, name_tables};
 
 use super::title::{seconds, varying, worker, workers_differ};
 use super::{Results, relays};
@@ -91,7 +91,7 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
 fn work(view: &View, conditions: &Spec) -> Option<String> {
     view.groups.first().filter(|group| !workers_differ(view) && !group.throws_away && !worker(group).is_empty())?;
     let name = phrase::profile_name(conditions);
-    let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
+    let known = name_tables::PROFILES.iter().find(|profile| profile.name == name)?;
     // Levels alone may mean something in several workloads.
     let worker = known.workload.row().worker;
     // A reader that compares the bytes does not only discard them, whatever its profile.

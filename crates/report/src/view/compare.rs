@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, Cost, Counted, GroupId, Role, Spec, Trial};
-use bytegauge_stats::decision_rule::{OptionRecommendation, recommend};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::quantile::median;
+use bytegauge_stats::recommendation::{OptionRecommendation, recommend};
 use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::GroupRow;
 

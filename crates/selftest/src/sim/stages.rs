@@ -6,9 +6,9 @@
 //! each effect is drawn for every world and profile.
 
 use super::{Noise, SWINGS, Scenario, group_input};
-use bytegauge_stats::decision_rule::{OptionRecommendation, recommend};
 use bytegauge_stats::finalists::{choose_over_profiles, score, worst_excess};
 use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommendation::{OptionRecommendation, recommend};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 /// Choices whose true costs are known.

@@ -2,8 +2,8 @@
 
 use super::{Demand, RunTally, Runs, Scale, VerificationRow};
 use crate::sim::{Noise, SWINGS, Scenario, Steal, Trials};
-use bytegauge_stats::decision_rule::recommend;
 use bytegauge_stats::group::{BlockInput, GroupInput, Method, analyse};
+use bytegauge_stats::recommendation::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);

@@ -6,8 +6,8 @@
 
 use super::{Demand, RunTally, Runs, VerificationRow};
 use crate::sim::{Noise, SWINGS, Scenario};
-use bytegauge_stats::decision_rule::recommend;
 use bytegauge_stats::group::{GroupInput, Method, analyse};
+use bytegauge_stats::recommendation::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);

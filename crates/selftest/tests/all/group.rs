@@ -96,7 +96,7 @@ fn an_unfit_cell_is_not_recommended() {
     let method = Method::default();
     let recommend = |input: &GroupInput| {
         let verdict = analyse(input, &method);
-        let recommendation = bytegauge_stats::decision_rule::recommend(input, &verdict, &method);
+        let recommendation = bytegauge_stats::recommendation::recommend(input, &verdict, &method);
         (recommendation.cell, recommendation.proven, verdict.contradicted)
     };
     assert_eq!(recommend(&input), (Some(0), true, vec![]));

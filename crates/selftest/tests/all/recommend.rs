@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use bytegauge_selftest::sim::{Noise, Scenario};
-use bytegauge_stats::decision_rule::{Candidate, OptionRecommendation, cheaper, named, recommend};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommendation::{Candidate, OptionRecommendation, cheaper, named, recommend};
 
 fn check(effects: &[f64], spread: f64, blocks: usize, expected: &str) -> OptionRecommendation {
     let method = Method::default();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::catalog::EngineEnd;
+use bytegauge_model::name_tables::EngineEnd;
 use bytegauge_model::{EndRole, Engine, Side, Tls};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::io as sys_io;

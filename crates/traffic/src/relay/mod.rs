@@ -5,7 +5,7 @@
 //! has a line in [`carry`]. Most implement `CopyMethod` (`copy_methods`), so that they run in a thread for each direction (the loop
 //! of `thread_per_direction`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll`
 //! (`flow`), as `uring` and its other modes are on the engine of that name. The others copy a direction to its end
-//! (`direction_copies`).
+//! (`thread_only_copies`).
 //!
 //! External programs are looked up in `programs`, and run by an end of their own.
 //!
@@ -13,12 +13,12 @@
 //! exception is `sockmap`.
 
 mod copy_methods;
-mod direction_copies;
 mod flow;
 mod programs;
 mod socket;
 mod sockmap;
 mod state;
+mod thread_only_copies;
 mod thread_per_direction;
 mod tokio;
 
@@ -74,16 +74,16 @@ pub fn carry(
 ) -> Result<EngineReport, EndError> {
     let carrying = Carrying { shared, setup, cues, meter };
     if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
-        return thread_per_direction::carry(carrying, &move |way| direction_copies::faulty(way, plant));
+        return thread_per_direction::carry(carrying, &move |way| thread_only_copies::faulty(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
-        RelayMethod::StdCopy => thread_per_direction::carry(carrying, &direction_copies::std_copy),
-        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &direction_copies::copy_buffer),
-        RelayMethod::Bufio => thread_per_direction::carry(carrying, &direction_copies::bufio),
+        RelayMethod::StdCopy => thread_per_direction::carry(carrying, &thread_only_copies::std_copy),
+        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
+        RelayMethod::Bufio => thread_per_direction::carry(carrying, &thread_only_copies::bufio),
         RelayMethod::ReadvWritev => carry_by::<Vectored>(carrying),
-        RelayMethod::Pipe => thread_per_direction::carry(carrying, &direction_copies::pipe),
+        RelayMethod::Pipe => thread_per_direction::carry(carrying, &thread_only_copies::pipe),
         RelayMethod::Splice => carry_by::<Splice<false>>(carrying),
         RelayMethod::Sendfile => carry_by::<Splice<true>>(carrying),
         RelayMethod::Hybrid => carry_by::<Hybrid>(carrying),

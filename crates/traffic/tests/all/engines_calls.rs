@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::catalog::EngineEnd;
+use bytegauge_model::name_tables::EngineEnd;
 use bytegauge_model::{Engine, EpollMode, Transport, UringKind, UringMode};
 use bytegauge_sys::pipe;
 use bytegauge_traffic::engine::{self, FlowMode, FlowStation, Station, drive, message_buffer};

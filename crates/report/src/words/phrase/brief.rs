@@ -1,8 +1,8 @@
 //! Short names for tables of 80 columns: "Unix, 2 CPUs", "parses", `SO_RCVBUF`, `read(fd, buf, 262144)`.
 
-use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::level::LevelKind;
+use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Engine, Level, ProgramRole, SendFrom, Spec, Transport, Workload};
 

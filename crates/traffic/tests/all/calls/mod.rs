@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{
     CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Spec, Transport, Workload,
 };

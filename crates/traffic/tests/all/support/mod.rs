@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{Engine, Transport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::errno;

@@ -99,19 +99,19 @@ macro_rules! names {
         }
 
         #[doc = concat!("Every ", $kind, ".")]
-        pub const $table: &[$crate::catalog::Row<$type>] =
-            &[$($crate::catalog::row($type::$value, $name, $summary),)+];
+        pub const $table: &[$crate::name_tables::Row<$type>] =
+            &[$($crate::name_tables::row($type::$value, $name, $summary),)+];
 
         impl std::str::FromStr for $type {
-            type Err = $crate::catalog::NameError;
+            type Err = $crate::name_tables::NameError;
             fn from_str(name: &str) -> Result<Self, Self::Err> {
-                $crate::catalog::lookup($kind, $table, name)
+                $crate::name_tables::lookup($kind, $table, name)
             }
         }
 
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad($crate::catalog::name_of($table, self))
+                f.pad($crate::name_tables::name_of($table, self))
             }
         }
 

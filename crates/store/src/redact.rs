@@ -1,0 +1,138 @@
+//! Removes from an export the commands of the user's programs, which may contain passwords and paths, and their output,
+//! whose last line is part of reasons.
+//!
+//! Values, rates and counts stay: they are the purpose of the export.
+
+use bytegauge_model::{Outcome, SessionRecord};
+use serde_json::{Map, Value};
+
+/// The replacement for removed text.
+const LEFT_OUT: &str = "(redacted)";
+
+/// Removes the commands from a session's plan, and its notes, which may quote them.
+pub(crate) fn redact_session(record: &mut SessionRecord) {
+    record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
+    for side in ["/versus/a/words", "/versus/b/words"] {
+        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
+    }
+    record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
+    if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {
+        notes.iter_mut().for_each(|note| *note = LEFT_OUT.into());
+    }
+    for skipped in record.plan.get_mut("skipped").and_then(Value::as_array_mut).into_iter().flatten() {
+        // A cell, and why it was skipped.
+        skipped.pointer_mut("/1").into_iter().for_each(remove_reason);
+    }
+    let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
+    let out = || Value::from(vec![LEFT_OUT]);
+    for name in ["command", "prepare"]
+        .into_iter()
+        .filter(|name| task.get(*name).is_some_and(|words| !words.is_null()))
+        .collect::<Vec<_>>()
+    {
+        task.insert(name.into(), out());
+    }
+    let by_value = |task: &mut Map<String, Value>| {
+        if let Some(words) = task.get_mut("by_value").and_then(Value::as_object_mut) {
+            words.values_mut().for_each(|words| *words = out());
+        }
+    };
+    by_value(task);
+    if let Some(changes) = task.get_mut("changes").and_then(Value::as_object_mut) {
+        if let Some(service) = changes.get_mut("service").and_then(Value::as_object_mut) {
+            service.remove("peer");
+            service.insert("name".into(), LEFT_OUT.into());
+        }
+        for calls in changes.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
+            calls["program"] = LEFT_OUT.into();
+        }
+        for watched in ["watched", "watched_client"] {
+            let seen = changes.get_mut(watched).and_then(Value::as_object_mut);
+            seen.and_then(|seen| seen.remove("executable"));
+        }
+    }
+    if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
+        by_value(server);
+        server.insert("command".into(), out());
+        server.get_mut("ready").into_iter().for_each(remove_text);
+    }
+    task.get_mut("metric").into_iter().for_each(remove_text);
+}
+
+/// The commands of relays, each of which is replaced by the same number everywhere.
+#[derive(Default)]
+pub(crate) struct RelayCommands(Vec<String>);
+
+impl RelayCommands {
+    /// The level of a relay without its command.
+    pub(crate) fn without(&mut self, relay: &str) -> String {
+        if !relay.starts_with("cmd:") {
+            return relay.to_owned();
+        }
+        let known = self.0.iter().position(|other| other == relay);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(relay.to_owned());
+            self.0.len() - 1
+        });
+        // An import accepts it as a command.
+        format!("cmd:{LEFT_OUT} {} {{listen}} {{upstream}}", at + 1)
+    }
+
+    /// Replaces them in all that is called `relay`.
+    pub(crate) fn redact(&mut self, value: &mut Value, is_relay: bool) {
+        match value {
+            Value::String(text) if is_relay => *text = self.without(text),
+            Value::Array(all) => all.iter_mut().for_each(|one| self.redact(one, is_relay)),
+            Value::Object(all) => all.iter_mut().for_each(|(name, one)| self.redact(one, is_relay || name == "relay")),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the reason from an outcome.
+fn remove_reason(outcome: &mut Value) {
+    if let Ok(mut known) = serde_json::from_value::<Outcome>(outcome.take()) {
+        redact_outcome(&mut known);
+        *outcome = serde_json::json!(known);
+    }
+}
+
+/// Removes the text from a metric or a sign: `time:took (.*)` keeps `time`. Ports, numbers of bytes and names of kernel
+/// counters are not private.
+fn remove_text(value: &mut Value) {
+    let kind = value.as_str().and_then(|text| text.split_once(':')).map(|(kind, _)| kind);
+    if let Some(kind) = kind.filter(|kind| !matches!(*kind, "tcp" | "bytes" | "counter")) {
+        *value = Value::from(format!("{kind}:{LEFT_OUT}"));
+    }
+}
+
+/// Removes the reason from an outcome and keeps its kind.
+pub(crate) fn redact_outcome(outcome: &mut Outcome) {
+    if let Some(reason) = outcome.reason_mut() {
+        LEFT_OUT.clone_into(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_not_private_stay() {
+        let check = |text: &str, expected: &str| {
+            let mut value = Value::from(text);
+            remove_text(&mut value);
+            assert_eq!(value, expected, "{text}");
+        };
+        for text in ["tcp:7311", "wall", "bytes:256M", "counter:instructions:u"] {
+            check(text, text);
+        }
+        check("regex:my secret", "regex:(redacted)");
+        check("time:took ([0-9.]+)s", "time:(redacted)");
+        check("unix:/home/me/sock", "unix:(redacted)");
+        let mut line = serde_json::json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a"});
+        RelayCommands::default().redact(&mut line, false);
+        let expected = ["direct", "cmd:(redacted) 1 {listen} {upstream}"];
+        assert_eq!(line, serde_json::json!({"relay": expected, "metric": "cmd:a"}));
+    }
+}
