@@ -131,9 +131,9 @@ impl fmt::Display for ProgramCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = |word: &str, sizes: &CallSizes| {
             let CallSizes { call, moved, asked, per_message } = sizes;
-            let asked = asked.filter(|asked| asked != moved).map(|asked| format!(" of {} asked for", Bytes(asked)));
+            let asked = asked.filter(|asked| asked != moved).map(|asked| format!(", asks for {}", Bytes(asked)));
             let each = per_message.filter(|each| *each >= PER_MESSAGE).map(|each| format!(", {each:.1} to a message"));
-            format!("{word} {}{} by {call}{}", Bytes(*moved), asked.unwrap_or_default(), each.unwrap_or_default())
+            format!("{word} {} a call ({call}{}{})", Bytes(*moved), asked.unwrap_or_default(), each.unwrap_or_default())
         };
         let sides = [("reads", &self.reads), ("writes", &self.writes)];
         let sides = sides.into_iter().filter_map(|(word, sizes)| Some(side(word, sizes.as_ref()?)));

@@ -2,6 +2,8 @@
 //!
 //! A wait shows a possible cause and proves none: an experiment does (`bytegauge tune`).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Bytes;
@@ -35,6 +37,9 @@ pub struct SocketWaits {
     /// The least receive buffer that the program has fixed, bytes as the kernel counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_receive: Option<u64>,
+    /// The congestion controls that its connections have.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub congestion: BTreeSet<String>,
     /// Whether a connection within this machine was seen.
     pub over_loopback: bool,
     /// Whether one with another machine was seen.
@@ -61,6 +66,7 @@ impl SocketWaits {
             window_us: self.window_us + other.window_us,
             buffer_us: self.buffer_us + other.buffer_us,
             fixed_receive: [self.fixed_receive, other.fixed_receive].into_iter().flatten().min(),
+            congestion: &self.congestion | &other.congestion,
             over_loopback: self.over_loopback || other.over_loopback,
             over_network: self.over_network || other.over_network,
         }

@@ -66,6 +66,9 @@ impl WaitSampler {
             self.waits.samples += 1;
             self.waits.held += u64::from(is_held(socket, info));
         }
+        if let Ok(Value::Text(name)) = option::read(socket, option::CONGESTION) {
+            self.waits.congestion.insert(name);
+        }
         if let (Some(local), Some(peer)) = addresses(socket) {
             let is_local = is_within_machine(local, peer);
             self.waits.over_loopback |= is_local;

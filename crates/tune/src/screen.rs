@@ -288,7 +288,7 @@ impl Screen<'_> {
         let all = self.changes().count();
         let lines = by_reason.into_iter().map(|((name, why), labels)| match labels.len() {
             count if count > 1 && count == all => (name, format!("every change: {why}")),
-            count if count > NAMED_MAX && !self.full => (name, format!("{count} changes: {why}")),
+            count if count > NAMED_MAX && !self.full => (name, format!("{count} changes (--full): {why}")),
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);

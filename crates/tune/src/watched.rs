@@ -45,11 +45,8 @@ const OBSERVED: Duration = Duration::from_secs(1);
 /// The length of a sample of the calls.
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// How often programs that have started are looked for, at least.
-const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(5);
-
-/// Looking for them takes at most 1/20 of the time.
-const SHARE: u32 = 20;
+/// How often programs that have started are looked for; a look takes a millisecond or two.
+const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(50);
 
 /// The most processes that are sampled with what they start: a server, a command, and what they leave to their end.
 const PROGRAMS_MAX: usize = 16;
@@ -123,12 +120,11 @@ fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> Vec<ProgramCalls
     thread::scope(|scope| {
         let mut found = BTreeMap::new();
         while found.len() < PROGRAMS_MAX && !over.load(Ordering::Relaxed) {
-            let began = Instant::now();
             let below = process_tree::tree(end).unwrap_or_default().into_iter().filter(is_program).collect();
             for pid in process_tree::heads(&below).unwrap_or_default() {
                 found.entry(pid).or_insert_with(|| scope.spawn(move || observed(pid)));
             }
-            thread::sleep(LOOK_FOR_PROGRAMS.max(began.elapsed() * SHARE));
+            thread::sleep(LOOK_FOR_PROGRAMS);
         }
         let observed = found.into_values().filter_map(|thread| thread.join().ok()?.ok());
         observed.filter_map(|program| program.socket_calls()).collect()
@@ -173,6 +169,10 @@ pub(crate) fn sentence(seen: &SocketsSeen) -> String {
     let own: Vec<String> = seen.own.iter().map(|(name, own)| format!("{name} = {}", own.value)).collect();
     if !own.is_empty() {
         parts.push(format!("sets {} itself", join(&own, "and")));
+    }
+    if !seen.waits.congestion.is_empty() {
+        let names: Vec<&str> = seen.waits.congestion.iter().map(String::as_str).collect();
+        parts.push(format!("congestion control {}", names.join(", ")));
     }
     if parts.is_empty() { "opens no socket".to_owned() } else { parts.join("; ") }
 }
