@@ -74,6 +74,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         let watched = watched?;
         run_ns = watched.whole_ns;
         changes.calls = watched.calls.clone();
+        changes.as_it_is_ns = Some(watched.run_ns).filter(|ns| *ns > 0);
         if given_on.is_none() && !tried.is_empty() && watched.only_the_client_waits() {
             (changes.on, changes.watched) = (ChangedProgram::Client, watched.client);
         } else {

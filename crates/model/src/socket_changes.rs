@@ -208,6 +208,9 @@ pub struct SocketChanges {
     /// The calls of their programs in that run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ProgramCalls>,
+    /// Time of the command in that run, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_it_is_ns: Option<u64>,
     /// Time of that run with the start and end of its programs, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_ns: Option<u64>,

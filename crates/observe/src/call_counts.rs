@@ -99,8 +99,8 @@ pub struct OneWay {
     pub pieces: u64,
     /// Messages that they moved.
     pub messages: u64,
-    /// Bytes of the turns that were seen whole, and how many: all that moved this way between two calls the other way.
-    pub turns: (u64, u64),
+    /// Bytes and calls of the turns that were seen whole, and how many: all that moved this way between two calls the other way.
+    pub turns: (u64, u64, u64),
     /// Bytes asked for, of calls that moved bytes.
     pub asked: SizeCounts,
     /// Bytes moved, a call.
@@ -147,7 +147,7 @@ impl OneWay {
         self.totals.full += other.totals.full;
         self.pieces += other.pieces;
         self.messages += other.messages;
-        self.turns = (self.turns.0 + other.turns.0, self.turns.1 + other.turns.1);
+        self.turns = (self.turns.0 + other.turns.0, self.turns.1 + other.turns.1, self.turns.2 + other.turns.2);
         self.asked.merge(&other.asked);
         self.moved.merge(&other.moved);
         self.page_offset.merge(&other.page_offset);
@@ -170,7 +170,8 @@ impl OneWay {
             slow_addresses: self.page_offset.share_in(SLOW_OFFSETS),
             pieces_per_call: self.pieces as f64 / self.totals.calls as f64,
             messages_per_call: self.messages as f64 / self.totals.calls as f64,
-            bytes_per_turn: self.turns.0.checked_div(self.turns.1),
+            bytes_per_turn: self.turns.0.checked_div(self.turns.2),
+            calls_per_turn: (self.turns.2 > 0).then(|| self.turns.1 as f64 / self.turns.2 as f64),
         })
     }
 }
@@ -199,6 +200,9 @@ pub struct SideView {
     /// Bytes between two calls the other way, on average: a request, or a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_turn: Option<u64>,
+    /// Calls between two calls the other way, on average: how many make a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_per_turn: Option<f64>,
 }
 
 #[cfg(test)]

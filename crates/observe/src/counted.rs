@@ -28,17 +28,18 @@ pub(super) struct FdCounts {
 struct Turns {
     count: u64,
     last: Option<Way>,
-    /// Bytes of the present turn; `None` where its begin was not seen.
-    bytes: Option<u64>,
+    /// Bytes and calls of the present turn; `None` where its begin was not seen.
+    present: Option<(u64, u64)>,
 }
 
 impl Turns {
-    /// Counts bytes that moved one way. Returns the bytes of the turn the other way that they end, if it was seen whole.
-    fn moved(&mut self, way: Way, bytes: u64) -> Option<(Way, u64)> {
+    /// Counts a call that moved bytes one way. Returns the bytes and calls of the turn the other way that it ends, if that was seen
+    /// whole.
+    fn moved(&mut self, way: Way, bytes: u64) -> Option<(Way, (u64, u64))> {
         let before = self.last.replace(way).filter(|last| *last != way);
         self.count += u64::from(before.is_some());
-        let ended = before.and_then(|last| Some((last, self.bytes.replace(0)?)));
-        self.bytes = self.bytes.map(|so_far| so_far + bytes);
+        let ended = before.and_then(|last| Some((last, self.present.replace((0, 0))?)));
+        self.present = self.present.map(|(so_far, calls)| (so_far + bytes, calls + 1));
         ended
     }
 }
@@ -141,9 +142,9 @@ impl ProgramCounts {
             flow.life.hears(transfer.moved == 0);
         }
         if transfer.moved > 0 {
-            if let Some((way, bytes)) = flow.turns.moved(transfer.way, transfer.moved.unsigned_abs()) {
+            if let Some((way, (bytes, calls))) = flow.turns.moved(transfer.way, transfer.moved.unsigned_abs()) {
                 let turns = if way == Way::In { &mut flow.read.turns } else { &mut flow.written.turns };
-                *turns = (turns.0 + bytes, turns.1 + 1);
+                *turns = (turns.0 + bytes, turns.1 + calls, turns.2 + 1);
             }
             flow.life.uses(moment);
             if !flow.end.start_up {
@@ -185,7 +186,7 @@ impl ProgramCounts {
     /// executed another program.
     pub(super) fn check_open(&mut self) {
         // The bytes that moved between two samples are unknown.
-        self.open.values_mut().for_each(|flow| flow.turns.bytes = None);
+        self.open.values_mut().for_each(|flow| flow.turns.present = None);
         let became = |(pid, program): (&u32, &RunningProgram)| {
             let now = file_of(*pid)?;
             program.file.as_ref().is_some_and(|before| *before != now).then_some(*pid)
@@ -398,12 +399,12 @@ mod tests {
         let mut moved = |way, bytes| turns.moved(way, bytes);
         // The begin of the first turn was not seen.
         assert_eq!([moved(Way::In, 20), moved(Way::Out, 7)], [None, None]);
-        assert_eq!([moved(Way::In, 60), moved(Way::In, 40)], [Some((Way::Out, 7)), None]);
-        assert_eq!(moved(Way::Out, 7), Some((Way::In, 100)));
+        assert_eq!([moved(Way::In, 60), moved(Way::In, 40)], [Some((Way::Out, (7, 1))), None]);
+        assert_eq!(moved(Way::Out, 7), Some((Way::In, (100, 2))));
         // Between two samples, as `check_open` does.
-        turns.bytes = None;
+        turns.present = None;
         assert_eq!([turns.moved(Way::Out, 7), turns.moved(Way::In, 100)], [None, None]);
-        assert_eq!((turns.moved(Way::Out, 7), turns.count), (Some((Way::In, 100)), 5));
+        assert_eq!((turns.moved(Way::Out, 7), turns.count), (Some((Way::In, (100, 1))), 5));
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct ToObserve {
     pub time: Duration,
     /// The length of a sample.
     pub sample: Duration,
+    /// The pause after this number of samples, as a multiple of the last one's length; `None`: as it needs to see most calls, at
+    /// least its length.
+    pub rest: Option<fn(u64) -> u32>,
     /// The process is stopped until it is traced, and then continues: it was started for this observation.
     pub is_stopped: bool,
 }
@@ -108,7 +111,8 @@ pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, Observe
         let length = watch.sample.min(watch.time.saturating_sub(began.elapsed()));
         let Some(sampled) = observation.sample(length, signals)? else { break };
         if !observation.ended {
-            let rest = sampled.length * if sampled.calls < CALLS_FEW { 1 } else { REST };
+            let usual = if sampled.calls < CALLS_FEW { 1 } else { REST };
+            let rest = sampled.length * watch.rest.map_or(usual, |rest| rest(observation.cost.samples));
             observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), signals);
         }
         if signals.suspend.swap(false, Ordering::Relaxed) {
@@ -188,7 +192,7 @@ impl ObservedProgram {
         let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
         let under = PeerProcess { ended, pid, name: name(pid) };
         let reads = most(&summary.ends, |end| end.reads.as_ref());
-        let are_slow = reads.is_some_and(|(_, reads)| reads.slow_addresses > 0.5);
+        let are_slow = reads.is_some_and(|reads| reads.slow_addresses > 0.5);
         let slow_copies = are_slow.then(|| copy_probe::measure().ok()).flatten().map(CopyCosts::ratio);
         Observed {
             program: name(summary.worker),

@@ -126,7 +126,7 @@ pub struct Observed {
 impl Observed {
     /// Its reads to addresses to which some CPUs copy slowly, if most are.
     pub fn slow_reads(&self) -> Option<SlowReads> {
-        let (ratio, reads) = (self.slow_copies?, most(&self.ends, |end| end.reads.as_ref())?.1);
+        let (ratio, reads) = (self.slow_copies?, most(&self.ends, |end| end.reads.as_ref())?);
         let (share, offset) = (reads.slow_addresses, reads.page_offset.as_ref()?.most_often);
         Some(SlowReads { share, offset, ratio, matters: ratio >= copy_probe::SLOW_RATIO })
     }
@@ -135,12 +135,12 @@ impl Observed {
     pub fn socket_calls(&self) -> Option<ProgramCalls> {
         let sizes = |side: fn(&EndView) -> Option<&SideView>| {
             let sockets = self.ends.iter().filter(|end| end.leads.is_socket());
-            let (end, calls) = most(sockets, side)?;
+            let calls = most(sockets, side)?;
             Some(CallSizes {
                 call: calls.by.first().cloned().unwrap_or_default(),
                 moved: calls.moved.median,
                 asked: calls.asked.map(|asked| asked.most_often),
-                per_message: (end.exchanges > 0).then(|| calls.totals.calls as f64 / end.exchanges as f64),
+                per_message: calls.calls_per_turn,
             })
         };
         let (reads, writes) = (sizes(|end| end.reads.as_ref()), sizes(|end| end.writes.as_ref()));
@@ -149,13 +149,13 @@ impl Observed {
     }
 }
 
-/// The end that moved most bytes in one direction, and its calls.
+/// The calls of the end that moved most bytes in one direction.
 pub(super) fn most<'a>(
     ends: impl IntoIterator<Item = &'a EndView>,
     side: fn(&EndView) -> Option<&SideView>,
-) -> Option<(&'a EndView, &'a SideView)> {
+) -> Option<&'a SideView> {
     let ends = ends.into_iter().filter(|end| !end.start_up);
-    ends.filter_map(|end| Some((end, side(end)?))).max_by_key(|(_, calls)| calls.totals.bytes)
+    ends.filter_map(side).max_by_key(|calls| calls.totals.bytes)
 }
 
 impl EndView {

@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, ProgramCalls};
 use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport};
-use bytegauge_observe::{Signals, ToObserve, observe};
+use bytegauge_observe::{Observed, Signals, ToObserve, observe};
 use bytegauge_report::words::phrase::join;
 use bytegauge_sys::process_tree;
 use bytegauge_traffic::end::{Channel, ChannelError};
@@ -24,6 +24,8 @@ pub struct Watched {
     pub client: Option<SocketsSeen>,
     /// The calls of its programs, as samples showed.
     pub calls: Vec<ProgramCalls>,
+    /// Time of the command, less that of the samples, nanoseconds; 0 if the samples were most of it.
+    pub run_ns: u64,
     /// Time of the run with the start and end of its programs, nanoseconds.
     pub whole_ns: u64,
 }
@@ -39,11 +41,16 @@ impl Watched {
 /// How often `stop` is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The programs are sampled for this time of the run, each sample as long as [`SAMPLE`], to slow it little.
-const OBSERVED: Duration = Duration::from_secs(1);
-
 /// The length of a sample of the calls.
 const SAMPLE: Duration = Duration::from_millis(10);
+
+/// Pauses after samples, as multiples of their length: the first samples of a program are close together, since it may be short.
+/// Later ones hardly slow it.
+const RESTS: fn(u64) -> u32 = |samples| match samples {
+    0..=6 => 4,
+    7..=20 => 19,
+    _ => 99,
+};
 
 /// How often programs that have started are looked for; a look takes a millisecond or two.
 const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(50);
@@ -84,11 +91,20 @@ pub fn watch(
     let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
     let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
     let began = Instant::now();
-    let (report, calls) = at_an_end(pool, setup, own, stop).map_err(|error| error.to_string())?;
-    let whole_ns = began.elapsed().as_nanos() as u64;
-    let [seen, client] = report?.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
+    let (report, sampled) = at_an_end(pool, setup, own, stop).map_err(|error| error.to_string())?;
+    let (whole_ns, report) = (began.elapsed().as_nanos() as u64, report?);
+    // In a sample the programs hardly advance.
+    let run_ns = report.counts.window_ns.saturating_sub(sampled.command_ns);
+    let [seen, client] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
     let seen = seen.map(|seen| *seen).unwrap_or_default();
-    Ok(Watched { seen, client: client.map(|seen| *seen), calls, whole_ns })
+    Ok(Watched { seen, client: client.map(|seen| *seen), calls: sampled.calls, run_ns, whole_ns })
+}
+
+/// The calls of the programs of a run, and the time for which the command was sampled, nanoseconds.
+#[derive(Default)]
+struct SampledCalls {
+    calls: Vec<ProgramCalls>,
+    command_ns: u64,
 }
 
 /// Runs the programs at an end, and samples their calls.
@@ -97,37 +113,44 @@ fn at_an_end(
     setup: Setup,
     own: &Path,
     stop: &AtomicBool,
-) -> Result<(Result<EndReport, String>, Vec<ProgramCalls>), ChannelError> {
+) -> Result<(Result<EndReport, String>, SampledCalls), ChannelError> {
     let until = Instant::now() + Duration::from_nanos(setup.programs_ns()) + LATE;
     let end = pool.end(EndRole::Command)?;
     end.send(Command::Open(EndRole::Command, Box::new(setup), None))?;
     let (pid, over) = (end.process_id(), Arc::new(AtomicBool::new(false)));
     thread::scope(|scope| {
-        let calls = scope.spawn(|| pid.map_or_else(Vec::new, |pid| calls_below(pid, own, &over)));
+        let sampling = || pid.map(|pid| calls_below(pid, own, &over));
+        // Without another thread the run is not sampled.
+        let sampling = thread::Builder::new().spawn_scoped(scope, sampling).ok();
         let report = report_of(end, until, stop);
         over.store(true, Ordering::Relaxed);
-        Ok((report?, calls.join().unwrap_or_default()))
+        let sampled = sampling.and_then(|thread| thread.join().ok().flatten());
+        Ok((report?, sampled.unwrap_or_default()))
     })
 }
 
 /// The calls of the programs that an end starts, until `over`.
-fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> Vec<ProgramCalls> {
+fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> SampledCalls {
     let is_program = |pid: &u32| *pid != end && fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file != own);
     let observed = |pid| {
         let signals = Signals { stop: Arc::clone(over), ..Signals::default() };
-        observe(&ToObserve { pid, time: OBSERVED, sample: SAMPLE, is_stopped: false }, &signals)
+        observe(&ToObserve { pid, time: Duration::MAX, sample: SAMPLE, rest: Some(RESTS), is_stopped: false }, &signals)
     };
     thread::scope(|scope| {
         let mut found = BTreeMap::new();
         while found.len() < PROGRAMS_MAX && !over.load(Ordering::Relaxed) {
             let below = process_tree::tree(end).unwrap_or_default().into_iter().filter(is_program).collect();
             for pid in process_tree::heads(&below).unwrap_or_default() {
-                found.entry(pid).or_insert_with(|| scope.spawn(move || observed(pid)));
+                let sampling = || thread::Builder::new().spawn_scoped(scope, move || observed(pid)).ok();
+                found.entry(pid).or_insert_with(sampling);
             }
             thread::sleep(LOOK_FOR_PROGRAMS);
         }
-        let observed = found.into_values().filter_map(|thread| thread.join().ok()?.ok());
-        observed.filter_map(|program| program.socket_calls()).collect()
+        let observed = found.into_values().filter_map(|thread| thread?.join().ok()?.ok());
+        let observed: Vec<Observed> = observed.collect();
+        // The command starts last.
+        let command_ns = observed.last().map_or(0, |command| command.cost.traced_ns);
+        SampledCalls { calls: observed.iter().filter_map(Observed::socket_calls).collect(), command_ns }
     })
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm};
@@ -31,6 +31,9 @@ const FORCED: [(&str, KernelOption); 2] =
 
 /// How often connections are sampled: several times in a delayed acknowledgement, 40 ms.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The pause after a sample, as a multiple of the time that it took: many connections take milliseconds.
+const SAMPLE_REST: u32 = 4;
 
 /// The most connections of a process that are sampled.
 const CONNECTIONS: usize = 32;
@@ -113,11 +116,12 @@ pub fn default_level(row: &OptionRow) -> Option<Level> {
 fn sample_waits(pid: u32, seen: &Mutex<SocketsSeen>, ended: &AtomicBool) {
     let mut sampler = WaitSampler::default();
     while !ended.load(Ordering::Relaxed) {
+        let began = Instant::now();
         for pid in process_tree::tree(pid).unwrap_or_default() {
             each_connection(pid, CONNECTIONS, &mut |link, socket, info| sampler.add(link, socket, info));
         }
         lock(seen).waits = sampler.waits().clone();
-        thread::sleep(SAMPLE_INTERVAL);
+        thread::sleep(SAMPLE_INTERVAL.max(began.elapsed() * SAMPLE_REST));
     }
 }
 
