@@ -15,6 +15,8 @@ pub struct LimitedOption<'a> {
     pub workload: Workload,
     /// It moves datagrams.
     pub datagrams: bool,
+    /// Its engine moves several of them with a call.
+    pub batches: bool,
     /// Its connections use TCP.
     pub tcp: bool,
     /// The machine may have a CPU that its threads and its relay leave free.
@@ -82,12 +84,12 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
         "the link" => "only a faster link helps (--link-rate sets it)",
         // A second thread, or cheaper calls, of an end of datagrams.
         "sender CPU" if of.datagrams => {
-            let batch = (!of.compares_engines(), "more datagrams for each call (--engine mmsg or gso)");
+            let batch = (!of.compares_engines() && !of.batches, "more datagrams for each call (--engine mmsg or gso)");
             let larger = (!of.compares("write_size"), "larger datagrams");
             return may_help(&[batch, larger, (of.spare_cpu, "a second sending thread")]);
         }
         "receiver CPU" if of.datagrams => {
-            let batch = (!of.compares_engines(), "more datagrams for each call (--engine mmsg)");
+            let batch = (!of.compares_engines() && !of.batches, "more datagrams for each call (--engine mmsg)");
             return may_help(&[batch, (of.spare_cpu, "a second receiving thread")]);
         }
         "both CPUs" => {
@@ -169,8 +171,14 @@ mod tests {
     /// Limits for which nothing can be done, or nothing is known.
     const WITHOUT: &[&str] = &["the kernel's thread", "the kernel's work", UNKNOWN];
 
-    const PLAIN: LimitedOption<'_> =
-        LimitedOption { workload: Workload::Stream, datagrams: false, tcp: true, spare_cpu: true, varied: &[] };
+    const PLAIN: LimitedOption<'_> = LimitedOption {
+        workload: Workload::Stream,
+        datagrams: false,
+        batches: false,
+        tcp: true,
+        spare_cpu: true,
+        varied: &[],
+    };
 
     #[test]
     fn every_limit_has_a_remedy() {
@@ -207,6 +215,9 @@ mod tests {
         for limit in ["sender CPU", "window", "socket buffer"] {
             assert_eq!(remedy(&compared, limit), None, "{limit}");
         }
+        let datagrams = LimitedOption { datagrams: true, ..PLAIN };
+        assert!(text(datagrams, "sender CPU").contains("mmsg"));
+        assert!(!text(LimitedOption { batches: true, ..datagrams }, "sender CPU").contains("mmsg"));
         let engines = LimitedOption { varied: &varied, ..call };
         assert_eq!(text(engines, "server CPU"), "less work for each call may help");
     }

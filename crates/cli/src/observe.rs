@@ -62,7 +62,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let signals = Signals { stop: interrupt::stop_on_signals()?, suspend: interrupt::suspend_by_flag() };
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
-    let watch = ToObserve { pid, time, sample, rest: None, is_stopped: started.is_some() };
+    let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
     let mut observed = observe(&watch, &signals).map_err(|error| failure(&error))?;
     observed.started = started.is_some();
     drop(started);

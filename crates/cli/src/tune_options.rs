@@ -74,7 +74,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         let watched = watched?;
         run_ns = watched.whole_ns;
         changes.calls = watched.calls.clone();
-        changes.as_it_is_ns = Some(watched.run_ns).filter(|ns| *ns > 0);
+        changes.as_it_is_ns = Some(watched.run_ns);
         if given_on.is_none() && !tried.is_empty() && watched.only_the_client_waits() {
             (changes.on, changes.watched) = (ChangedProgram::Client, watched.client);
         } else {
@@ -154,9 +154,9 @@ fn first_run(
     }
     let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
     let alone = if is_alone { " (it runs in a network of its own, which reaches no other host)" } else { "" };
-    watch(task, &settings, &run, plan.ready_ns(u64::MAX), (&own, start_network), stop).map_err(|error| {
-        Failure::failed(format!("the first run of the program, which is only watched, failed: {error}{alone}"))
-    })
+    watch(task, &settings, &run, (plan.ready_ns(u64::MAX), plan.budget_ns), (&own, start_network), stop).map_err(
+        |error| Failure::failed(format!("the first run of the program, which is only watched, failed: {error}{alone}")),
+    )
 }
 
 /// The runs until a first result: a screening, and blocks of its finalists, the program as it is and the control.

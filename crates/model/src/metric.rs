@@ -107,11 +107,13 @@ impl FromStr for Metric {
 }
 
 /// The shell command that prints a counter of a Prometheus exporter: its sum over all labels, or one series where `series` has
-/// its labels (the text format, prometheus.io/docs/instrumenting/exposition_formats).
+/// its labels (the text format, prometheus.io/docs/instrumenting/exposition_formats). A counter that does not exist yet is 0.
 fn prometheus_total(url: &str, series: &str) -> String {
+    let labels = r#"^[{]([^"}]|"[^"]*")*[}]"#;
     format!(
-        "curl -sSf '{url}' | awk -v s='{series}' 'index($0, s) == 1 && substr($0, length(s) + 1) ~ /^[ {{]/ \
-         {{ sub(/^.*[}}]|^[^ ]+/, \"\"); total += $1; found = 1 }} END {{ if (found) printf \"%.15g\\n\", total }}'"
+        "curl -sSf '{url}' | awk -v s='{series}' 'index($0, s) == 1 {{ rest = substr($0, length(s) + 1); \
+         if (rest ~ /^[ {{]/) {{ sub(/{labels}/, \"\", rest); split(rest, fields, \" \"); total += fields[1] }} }} \
+         END {{ if (NR) printf \"%.15g\\n\", total }}'"
     )
 }
 

@@ -101,7 +101,7 @@ pub struct ProgramCalls {
 pub struct CallSizes {
     /// Its name.
     pub call: String,
-    /// Bytes that it moves, median.
+    /// Bytes that it moves: the median; the mean of calls that move many messages.
     pub moved: u64,
     /// Bytes that most calls ask for, where that could be read.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -57,9 +57,6 @@ pub struct ToObserve {
     pub time: Duration,
     /// The length of a sample.
     pub sample: Duration,
-    /// The pause after this number of samples, as a multiple of the last one's length; `None`: as it needs to see most calls, at
-    /// least its length.
-    pub rest: Option<fn(u64) -> u32>,
     /// The process is stopped until it is traced, and then continues: it was started for this observation.
     pub is_stopped: bool,
 }
@@ -111,8 +108,7 @@ pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, Observe
         let length = watch.sample.min(watch.time.saturating_sub(began.elapsed()));
         let Some(sampled) = observation.sample(length, signals)? else { break };
         if !observation.ended {
-            let usual = if sampled.calls < CALLS_FEW { 1 } else { REST };
-            let rest = sampled.length * watch.rest.map_or(usual, |rest| rest(observation.cost.samples));
+            let rest = sampled.length * if sampled.calls < CALLS_FEW { 1 } else { REST };
             observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), signals);
         }
         if signals.suspend.swap(false, Ordering::Relaxed) {

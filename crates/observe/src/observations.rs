@@ -136,10 +136,12 @@ impl Observed {
         let sizes = |side: fn(&EndView) -> Option<&SideView>| {
             let sockets = self.ends.iter().filter(|end| end.leads.is_socket());
             let calls = most(sockets, side)?;
+            // The sizes of a call with many messages are those of a message.
+            let is_one = calls.messages_per_call < 1.05;
             Some(CallSizes {
                 call: calls.by.first().cloned().unwrap_or_default(),
-                moved: calls.moved.median,
-                asked: calls.asked.map(|asked| asked.most_often),
+                moved: if is_one { calls.moved.median } else { calls.totals.bytes / calls.totals.calls.max(1) },
+                asked: calls.asked.filter(|_| is_one).map(|asked| asked.most_often),
                 per_message: calls.calls_per_turn,
             })
         };

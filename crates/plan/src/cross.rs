@@ -399,6 +399,13 @@ mod named_levels_tests {
         check("call --transport udp --batch 1,64", 1, 2);
     }
 
+    /// A pipe is no size of the peer's calls: a small one would limit every read.
+    #[test]
+    fn a_reader_has_the_usual_pipe() {
+        let plan = plan("stream --transport pipe --role reader --read-size 4K,1M", "");
+        assert!(plan.groups.iter().all(|group| group.factors.pipe_size().is_none()), "{:?}", plan.groups);
+    }
+
     #[test]
     fn more_named_options_than_usual_are_all_confirmed() {
         check("stream --read-size 1K,2K,4K,8K,16K,32K,64K,128K,256K,512K", 1, 10);

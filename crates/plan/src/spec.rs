@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::PlanError;
 use crate::design::{ANALYSES, AUDIT_SHARE, Finalists};
-use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
+use bytegauge_model::factor::{self, FACTORS, Factor, FactorKey, Role, role_of};
 use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{
@@ -314,7 +314,8 @@ impl Part {
     pub(crate) fn defaults(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
         let sizes = if self.role() == ProgramRole::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
-        let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
+        let peers =
+            (is_the_peers && matches!(factor.key, FactorKey::read_size | FactorKey::write_size)).then_some(sizes);
         let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
         // The table's own test parses every default.
         factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()

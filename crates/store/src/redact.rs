@@ -44,11 +44,7 @@ pub(crate) fn redact_session(record: &mut SessionRecord) {
             service.insert("name".into(), LEFT_OUT.into());
         }
         for calls in changes.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
-            calls["program"] = LEFT_OUT.into();
-        }
-        for watched in ["watched", "watched_client"] {
-            let seen = changes.get_mut(watched).and_then(Value::as_object_mut);
-            seen.and_then(|seen| seen.remove("executable"));
+            calls.as_object_mut().and_then(|calls| calls.insert("program".into(), LEFT_OUT.into()));
         }
     }
     if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
@@ -78,12 +74,16 @@ impl RelayCommands {
         format!("cmd:{LEFT_OUT} {} {{listen}} {{upstream}}", at + 1)
     }
 
-    /// Replaces them in all that is called `relay`.
+    /// Replaces them in all that is called `relay`, and removes the names of executables.
     pub(crate) fn redact(&mut self, value: &mut Value, is_relay: bool) {
         match value {
             Value::String(text) if is_relay => *text = self.without(text),
             Value::Array(all) => all.iter_mut().for_each(|one| self.redact(one, is_relay)),
-            Value::Object(all) => all.iter_mut().for_each(|(name, one)| self.redact(one, is_relay || name == "relay")),
+            Value::Object(all) => all.iter_mut().for_each(|(name, one)| match name.as_str() {
+                // Of a program whose sockets were changed, in a plan and in every trial.
+                "executable" => *one = LEFT_OUT.into(),
+                _ => self.redact(one, is_relay || name == "relay"),
+            }),
             _ => {}
         }
     }
@@ -130,9 +130,10 @@ mod tests {
         check("regex:my secret", "regex:(redacted)");
         check("time:took ([0-9.]+)s", "time:(redacted)");
         check("unix:/home/me/sock", "unix:(redacted)");
-        let mut line = serde_json::json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a"});
+        let mut line =
+            serde_json::json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a", "executable": "a"});
         RelayCommands::default().redact(&mut line, false);
         let expected = ["direct", "cmd:(redacted) 1 {listen} {upstream}"];
-        assert_eq!(line, serde_json::json!({"relay": expected, "metric": "cmd:a"}));
+        assert_eq!(line, serde_json::json!({"relay": expected, "metric": "cmd:a", "executable": LEFT_OUT}));
     }
 }

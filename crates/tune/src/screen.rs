@@ -33,10 +33,6 @@ const CAUTIONS_MAX: usize = 2;
 /// More changes that were dropped are counted instead of named, and more reasons why changes were not tried.
 const NAMED_MAX: usize = 3;
 
-/// The least time of the watched run that is a fact about the program, nanoseconds: of a shorter one the samples of its calls and
-/// sockets may be a half.
-const FACT_MIN_NS: u64 = 2_000_000_000;
-
 /// Longer lines of text are hard to read.
 const TEXT_MAX: usize = 100;
 
@@ -200,8 +196,8 @@ impl Screen<'_> {
         let is_shown = |cell: &&CellView| self.test.is_none_or(|test| test.id == cell.group);
         let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(is_shown);
         let cell = cells.find(|cell| is_it(cell.level("value").name()));
-        let is_fact = |ns: &u64| *ns >= FACT_MIN_NS && value == AS_IT_IS && self.counted() == Counted::Runs;
-        let watched = || self.task.as_it_is_ns.or(self.task.watched_ns).filter(is_fact);
+        let is_fact = value == AS_IT_IS && matches!(self.metric(), Some(Metric::Wall));
+        let watched = || self.task.as_it_is_ns.or(self.task.watched_ns).filter(|_| is_fact);
         let median = cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0);
         median.or_else(|| Some(1e9 / watched()? as f64))
     }
@@ -228,7 +224,9 @@ impl Screen<'_> {
             _ => "of a run",
         };
         let head = match self.counted() {
-            _ if now.is_empty() && self.changes().all(|one| self.per_second(&one.value).is_none()) => String::new(),
+            _ if now.is_empty() && self.changes().all(|one| self.cost(self.per_second(&one.value)).is_empty()) => {
+                String::new()
+            }
             Counted::Printed | Counted::Bytes => "rate".to_owned(),
             Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost.noun()),
         };

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, ProgramCalls};
-use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport};
-use bytegauge_observe::{Observed, Signals, ToObserve, observe};
+use bytegauge_model::{
+    EndReport, EndRole, Ends, Level, Metric, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport,
+};
+use bytegauge_observe::{Signals, ToObserve, observe};
 use bytegauge_report::words::phrase::join;
 use bytegauge_sys::process_tree;
 use bytegauge_traffic::end::{Channel, ChannelError};
@@ -24,7 +26,7 @@ pub struct Watched {
     pub client: Option<SocketsSeen>,
     /// The calls of its programs, as samples showed.
     pub calls: Vec<ProgramCalls>,
-    /// Time of the command, less that of the samples, nanoseconds; 0 if the samples were most of it.
+    /// Time of the command, nanoseconds.
     pub run_ns: u64,
     /// Time of the run with the start and end of its programs, nanoseconds.
     pub whole_ns: u64,
@@ -44,16 +46,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The length of a sample of the calls.
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// Pauses after samples, as multiples of their length: the first samples of a program are close together, since it may be short.
-/// Later ones hardly slow it.
-const RESTS: fn(u64) -> u32 = |samples| match samples {
-    0..=6 => 4,
-    7..=20 => 19,
-    _ => 99,
-};
+/// The run is repeated with samples of its calls if it took at most this share of the session's time.
+const SAMPLED_SHARE: u64 = 30;
 
 /// How often programs that have started are looked for; a look takes a millisecond or two.
-const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(50);
+const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(20);
 
 /// The most processes that are sampled with what they start: a server, a command, and what they leave to their end.
 const PROGRAMS_MAX: usize = 16;
@@ -61,80 +58,87 @@ const PROGRAMS_MAX: usize = 16;
 /// How long the end may take beyond the time limits of the programs.
 const LATE: Duration = Duration::from_secs(30);
 
-/// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
-/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings.
-/// `ready_ns` is how long the server may take until it is ready.
+/// Runs a program as it is at an end of its own, which outlives a killed session until the program is ended; where the session's time
+/// of `budget_ns` permits, once more with samples of its calls, which may slow it or even make it fail. `stop` ends the run; `own` is
+/// this program's file. `changes` are those of the session; the kernel must take all of their settings. `ready_ns` is how long the
+/// server may take until it is ready.
 ///
 /// # Errors
-/// The reason if it cannot be run, or fails.
+/// The reason if it cannot be run, or fails without samples.
 pub fn watch(
     task: &ProgramTask,
     changes: &SocketChanges,
     spec: &Spec,
-    ready_ns: u64,
+    (ready_ns, budget_ns): (u64, u64),
     (own, start_network): (&Path, StartNetwork),
     stop: &AtomicBool,
 ) -> Result<Watched, String> {
-    let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
-    pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
-    let watching = |value: Level| {
-        let changes = SocketChanges { watches: true, ..changes.clone() };
-        let mut spec = spec.clone();
-        spec.set("value", value);
-        Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
+    let prepared = |task: &ProgramTask| -> Result<(EndPool, Setup), String> {
+        let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
+        pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
+        let watching = |value: Level| {
+            let changes = SocketChanges { watches: true, ..changes.clone() };
+            let mut spec = spec.clone();
+            spec.set("value", value);
+            Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
+        };
+        let mut networks = |setup: &Setup| pool.program_networks(setup).map_err(|error| error.to_string());
+        for value in changes.by_value.keys() {
+            networks(&watching(Level::Name(value.clone())))?;
+        }
+        let setup = watching(Level::Absent);
+        let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
+        let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
+        Ok((pool, setup))
     };
-    let mut networks = |setup: &Setup| pool.program_networks(setup).map_err(|error| error.to_string());
-    for value in changes.by_value.keys() {
-        networks(&watching(Level::Name(value.clone())))?;
-    }
-    let setup = watching(Level::Absent);
-    let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
-    let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
+    let (mut pool, setup) = prepared(task)?;
     let began = Instant::now();
-    let (report, sampled) = at_an_end(pool, setup, own, stop).map_err(|error| error.to_string())?;
-    let (whole_ns, report) = (began.elapsed().as_nanos() as u64, report?);
-    // In a sample the programs hardly advance.
-    let run_ns = report.counts.window_ns.saturating_sub(sampled.command_ns);
+    let report = at_an_end(&mut pool, setup, stop, None).map_err(|error| error.to_string())??;
+    drop(pool);
+    let whole_ns = began.elapsed().as_nanos() as u64;
+    let mut calls = Vec::new();
+    if whole_ns <= budget_ns / SAMPLED_SHARE {
+        // Without a command that asks for the metric, which is none of the programs.
+        let sampled = prepared(&ProgramTask { metric: Metric::Wall, ..task.clone() });
+        if let Ok((mut pool, setup)) = sampled {
+            // What fails by the samples alone is no fault of the program.
+            let _ = at_an_end(&mut pool, setup, stop, Some((own, &mut calls)));
+        }
+    }
+    let run_ns = report.counts.window_ns;
     let [seen, client] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
     let seen = seen.map(|seen| *seen).unwrap_or_default();
-    Ok(Watched { seen, client: client.map(|seen| *seen), calls: sampled.calls, run_ns, whole_ns })
+    Ok(Watched { seen, client: client.map(|seen| *seen), calls, run_ns, whole_ns })
 }
 
-/// The calls of the programs of a run, and the time for which the command was sampled, nanoseconds.
-#[derive(Default)]
-struct SampledCalls {
-    calls: Vec<ProgramCalls>,
-    command_ns: u64,
-}
-
-/// Runs the programs at an end, and samples their calls.
+/// Runs the programs at an end, and samples their calls if asked: with this program's own file, and where to put them.
 fn at_an_end(
-    mut pool: EndPool,
+    pool: &mut EndPool,
     setup: Setup,
-    own: &Path,
     stop: &AtomicBool,
-) -> Result<(Result<EndReport, String>, SampledCalls), ChannelError> {
+    sampled: Option<(&Path, &mut Vec<ProgramCalls>)>,
+) -> Result<Result<EndReport, String>, ChannelError> {
     let until = Instant::now() + Duration::from_nanos(setup.programs_ns()) + LATE;
     let end = pool.end(EndRole::Command)?;
     end.send(Command::Open(EndRole::Command, Box::new(setup), None))?;
-    let (pid, over) = (end.process_id(), Arc::new(AtomicBool::new(false)));
+    let (Some((own, calls)), Some(pid)) = (sampled, end.process_id()) else { return report_of(end, until, stop) };
+    let over = Arc::new(AtomicBool::new(false));
     thread::scope(|scope| {
-        let sampling = || pid.map(|pid| calls_below(pid, own, &over));
         // Without another thread the run is not sampled.
-        let sampling = thread::Builder::new().spawn_scoped(scope, sampling).ok();
+        let sampling = thread::Builder::new().spawn_scoped(scope, || calls_below(pid, own, &over)).ok();
         let report = report_of(end, until, stop);
         over.store(true, Ordering::Relaxed);
-        let sampled = sampling.and_then(|thread| thread.join().ok().flatten());
-        Ok((report?, sampled.unwrap_or_default()))
+        *calls = sampling.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        report
     })
 }
 
 /// The calls of the programs that an end starts, until `over`.
-fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> SampledCalls {
+fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> Vec<ProgramCalls> {
     let is_program = |pid: &u32| *pid != end && fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file != own);
     let observed = |pid| {
         let signals = Signals { stop: Arc::clone(over), ..Signals::default() };
-        observe(&ToObserve { pid, time: Duration::MAX, sample: SAMPLE, rest: Some(RESTS), is_stopped: false }, &signals)
+        observe(&ToObserve { pid, time: Duration::MAX, sample: SAMPLE, is_stopped: false }, &signals)
     };
     thread::scope(|scope| {
         let mut found = BTreeMap::new();
@@ -147,10 +151,7 @@ fn calls_below(end: u32, own: &Path, over: &Arc<AtomicBool>) -> SampledCalls {
             thread::sleep(LOOK_FOR_PROGRAMS);
         }
         let observed = found.into_values().filter_map(|thread| thread?.join().ok()?.ok());
-        let observed: Vec<Observed> = observed.collect();
-        // The command starts last.
-        let command_ns = observed.last().map_or(0, |command| command.cost.traced_ns);
-        SampledCalls { calls: observed.iter().filter_map(Observed::socket_calls).collect(), command_ns }
+        observed.filter_map(|program| program.socket_calls()).collect()
     })
 }
 

@@ -342,8 +342,7 @@ fn a_command_reports_what_a_service_did() {
         bench.run_args(&words.iter().chain(&flags).copied().collect::<Vec<_>>())
     };
     tuned(&waits).exits(0).prints(&["<- use", "add setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1): "]);
-    let counters =
-        "# HELP x_total five\nx_total{code=\"a b\"} 3 1700000000\nx_total{code=\"c\"} 2.5e0\nx_total_more 9\n";
+    let counters = "# HELP x_total five\nx_total{code=\"a b\"} 3 1700000000\nx_total{code=\"c}\"} 2.5e0 # {t=\"q\"} 9\nx_total_more 9\n";
     let counters = bench.write("counters.txt", counters);
     tuned(&format!("prom:file://{counters}#x_total")).prints(&["printed 5.5 after 5.5, which does not grow"]);
     tuned("cmd-total:echo 5").prints(&["printed 5 after 5, which does not grow"]);

@@ -1,6 +1,7 @@
 //! The table of each test with all its columns, and the lines below it.
 
 use bytegauge_bottleneck::{LimitedOption, remedy};
+use bytegauge_model::name_tables::Batches;
 use bytegauge_model::spec::derived::threads;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
@@ -371,6 +372,7 @@ fn bottleneck(results: &Results, group: &GroupView, option: &OptionResult) -> Op
     let of = LimitedOption {
         workload: spec.workload(),
         datagrams: spec.transport().is_some_and(Transport::is_datagram),
+        batches: spec.engine().is_some_and(|engine| engine.can().batches != Batches::None),
         tcp: spec.transport().is_some_and(Transport::is_tcp),
         spare_cpu: spec.spans_hosts() || results.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
         varied: &group.varied,
