@@ -47,7 +47,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const SAMPLE: Duration = Duration::from_millis(10);
 
 /// The run is repeated with samples of its calls if it took at most this share of the session's time.
-const SAMPLED_SHARE: u64 = 30;
+const SAMPLED_SHARE: u64 = 20;
 
 /// How often programs that have started are looked for; a look takes a millisecond or two.
 const LOOK_FOR_PROGRAMS: Duration = Duration::from_millis(20);
