@@ -73,7 +73,6 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         }
         let watched = watched?;
         run_ns = watched.whole_ns;
-        changes.calls = watched.calls.clone();
         changes.as_it_is_ns = Some(watched.run_ns);
         if given_on.is_none() && !tried.is_empty() && watched.only_the_client_waits() {
             (changes.on, changes.watched) = (ChangedProgram::Client, watched.client);
@@ -81,6 +80,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             changes.watched = Some(watched.seen);
             changes.watched_client = watched.client.filter(|_| on == ChangedProgram::Both);
         }
+        changes.calls = watched.calls;
         let needs_sockets = tried.is_empty() || tried.iter().flatten().any(|change| change.option().is_some());
         if needs_sockets && changes.seen().all(|(_, seen)| seen.opened.is_empty()) {
             let all = changes.seen().fold(SocketsSeen::default(), |all, (_, seen)| all.plus(seen.clone()));
@@ -154,7 +154,7 @@ fn first_run(
     }
     let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
     let alone = if is_alone { " (it runs in a network of its own, which reaches no other host)" } else { "" };
-    watch(task, &settings, &run, (plan.ready_ns(u64::MAX), plan.budget_ns), (&own, start_network), stop).map_err(
+    watch(task, &settings, &run, plan.ready_ns(u64::MAX), plan.budget_ns, (&own, start_network), stop).map_err(
         |error| Failure::failed(format!("the first run of the program, which is only watched, failed: {error}{alone}")),
     )
 }

@@ -1,4 +1,5 @@
-//! The first run of a program, in which nothing is changed: the sockets that it opens and the options that it sets itself.
+//! The first run of a program, in which nothing is changed: the sockets that it opens and the options that it sets itself. After a
+//! short one, a second run shows its calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,7 +47,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The length of a sample of the calls.
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// The run is repeated with samples of its calls if it took at most this share of the session's time.
+/// The run is repeated with samples of its calls if it took at most the session's time divided by this.
 const SAMPLED_SHARE: u64 = 20;
 
 /// How often programs that have started are looked for; a look takes a millisecond or two.
@@ -69,38 +70,33 @@ pub fn watch(
     task: &ProgramTask,
     changes: &SocketChanges,
     spec: &Spec,
-    (ready_ns, budget_ns): (u64, u64),
+    ready_ns: u64,
+    budget_ns: u64,
     (own, start_network): (&Path, StartNetwork),
     stop: &AtomicBool,
 ) -> Result<Watched, String> {
-    let prepared = |task: &ProgramTask| -> Result<(EndPool, Setup), String> {
-        let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
-        pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
-        let watching = |value: Level| {
-            let changes = SocketChanges { watches: true, ..changes.clone() };
-            let mut spec = spec.clone();
-            spec.set("value", value);
-            Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
-        };
-        let mut networks = |setup: &Setup| pool.program_networks(setup).map_err(|error| error.to_string());
-        for value in changes.by_value.keys() {
-            networks(&watching(Level::Name(value.clone())))?;
-        }
-        let setup = watching(Level::Absent);
-        let ready_ns = Some(ready_ns.min(setup.run_timeout_ns()));
-        let setup = Setup { networks: networks(&setup)?, ready_ns, ..setup };
-        Ok((pool, setup))
+    let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
+    pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
+    let set_up = |pool: &mut EndPool, task: &ProgramTask, value: Level| -> Result<Setup, String> {
+        let changes = SocketChanges { watches: true, ..changes.clone() };
+        let mut spec = spec.clone();
+        spec.set("value", value);
+        let setup = Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() });
+        let networks = pool.program_networks(&setup).map_err(|error| error.to_string())?;
+        Ok(Setup { networks, ready_ns: Some(ready_ns.min(setup.run_timeout_ns())), ..setup })
     };
-    let (mut pool, setup) = prepared(task)?;
+    for value in changes.by_value.keys() {
+        set_up(&mut pool, task, Level::Name(value.clone()))?;
+    }
+    let setup = set_up(&mut pool, task, Level::Absent)?;
     let began = Instant::now();
     let report = at_an_end(&mut pool, setup, stop, None).map_err(|error| error.to_string())??;
-    drop(pool);
     let whole_ns = began.elapsed().as_nanos() as u64;
     let mut calls = Vec::new();
     if whole_ns <= budget_ns / SAMPLED_SHARE {
         // Without a command that asks for the metric, which is none of the programs.
-        let sampled = prepared(&ProgramTask { metric: Metric::Wall, ..task.clone() });
-        if let Ok((mut pool, setup)) = sampled {
+        let task = ProgramTask { metric: Metric::Wall, ..task.clone() };
+        if let Ok(setup) = set_up(&mut pool, &task, Level::Absent) {
             // What fails by the samples alone is no fault of the program.
             let _ = at_an_end(&mut pool, setup, stop, Some((own, &mut calls)));
         }
