@@ -146,6 +146,12 @@ impl PlanSpec {
             }
         }
         for part in &mut self.parts {
+            if given("transport") {
+                // What the plan names and no transport of the user has is left out; what the user names is refused.
+                let transports = part.transports(self.workload);
+                let fits = |name: &str| factor::find(name).is_none_or(|factor| transports.iter().any(factor.fits));
+                part.levels.retain(|name, _| given(name) || fits(name));
+            }
             // All levels that the user names are confirmed, even if the plan has fewer finalists.
             let programs = part.by_program();
             let is_named = |(factor, _): &(&'static Factor, String)| {
