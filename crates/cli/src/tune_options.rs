@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -216,7 +216,11 @@ pub fn present(changes: &[Vec<ProgramChange>], flag: &str) -> Result<BTreeMap<St
     let read = |change: &SysctlChange| {
         let name = change.sysctl.clone();
         let value = network_option(&SysctlChange::file(&name)).map_err(|error| {
-            Failure::usage(format!("--{flag}: {name} cannot be read ({error}): sysctl -a lists all names"))
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "is none of this kernel, which may be older or lack the module".to_owned(),
+                _ => format!("cannot be read ({error})"),
+            };
+            Failure::usage(format!("--{flag}: {name} {why}: sysctl -a lists all names"))
         })?;
         Ok((name, value))
     };

@@ -358,7 +358,7 @@ impl Run<'_> {
             let name = self.side(cell).map_or_else(|| named(cell), str::to_owned);
             let is_new = self.cells.noted_reasons.insert(without_digits(&reason));
             let why = if is_new { reason } else { "the same failure".into() };
-            self.record.tell(format!("{name} is not measured any more: {why}"));
+            self.record.tell(format!("{name} gets no further trials: {why}"));
         }
         Ok(())
     }

@@ -148,7 +148,7 @@ fn failed_side_is_reported_and_other_kept() {
     ran.prints(&["NOT COMPARED", "B – cmd:echo no room", "The command exited with 7: it printed “no room”"]);
     let both = ab(&bench, &["--a", "cmd:sh -c 'exit 7'", "--b", "cmd:sh -c 'exit 8'"]).exits(5);
     both.prints(&["NOT COMPARED", "The command exited with 7"])
-        .complains(&["B is not measured any more: the command exited with 8"]);
+        .complains(&["B gets no further trials: the command exited with 8"]);
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 
