@@ -57,7 +57,8 @@ pub use name_tables::{
     Work,
 };
 pub use named_levels::{
-    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SEND_FROM, SendFrom,
+    COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageParts, MessageWrites, ProgramRole,
+    SEND_FROM, SendFrom,
 };
 pub use place::{Direction, Place};
 pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};

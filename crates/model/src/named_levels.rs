@@ -27,6 +27,40 @@ impl MessageWrites {
     }
 }
 
+/// The bytes of the parts in which a message is sent: a first one, such as a header, and equal ones behind it. At least 1 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageParts {
+    /// Bytes of the first part.
+    pub first: usize,
+    /// Most bytes of each other one.
+    pub others: usize,
+}
+
+impl MessageParts {
+    /// A message in one part.
+    pub const WHOLE: MessageParts = MessageParts::of(usize::MAX);
+
+    /// Equal parts.
+    pub const fn of(bytes: usize) -> MessageParts {
+        MessageParts { first: bytes, others: bytes }
+    }
+
+    /// The position behind the part with the byte at this position, in a message of any length.
+    #[inline]
+    pub fn end_of(self, at: usize) -> usize {
+        match at.checked_sub(self.first) {
+            None => self.first,
+            Some(behind) => at.saturating_add(self.others - behind % self.others),
+        }
+    }
+
+    /// How many parts the first `bytes` of a message belong to.
+    #[inline]
+    pub fn count(self, bytes: usize) -> usize {
+        usize::from(bytes > 0) + bytes.saturating_sub(self.first).div_ceil(self.others)
+    }
+}
+
 names! {
     /// The ends of calls that set an option.
     #[derive(Default)]
@@ -102,6 +136,16 @@ pub const FILE_LEN: u64 = 16 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_follow_the_first_one() {
+        let parts = MessageParts { first: 30, others: 100 };
+        assert_eq!([0, 29, 30, 129, 130, 231].map(|at| parts.end_of(at)), [30, 30, 130, 130, 230, 330]);
+        assert_eq!([0, 1, 30, 31, 130, 131].map(|bytes| parts.count(bytes)), [0, 1, 1, 2, 2, 3]);
+        assert_eq!((MessageParts::WHOLE.end_of(0), MessageParts::WHOLE.count(9)), (usize::MAX, 1));
+        let header = MessageParts { first: 30, ..MessageParts::WHOLE };
+        assert_eq!((header.end_of(30), header.count(500)), (usize::MAX, 2));
+    }
 
     #[test]
     fn names_round_trip() {

@@ -74,8 +74,8 @@ pub fn assumed(conditions: &Spec) -> f64 {
 
 /// Gaps between the parts of a reply.
 fn gaps(conditions: &Spec) -> u64 {
-    let parts = conditions.response().zip(conditions.response_chunk()).map(|(bytes, part)| bytes.div_ceil(part.max(1)));
-    parts.unwrap_or(1).saturating_sub(1)
+    let parts = conditions.response().zip(conditions.response_parts());
+    parts.map_or(0, |(bytes, parts)| parts.count(bytes as usize).saturating_sub(1) as u64)
 }
 
 /// The calls that a trial needs for what options are compared by.

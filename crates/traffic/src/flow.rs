@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::meter::Meter;
 
-use bytegauge_model::MessageWrites;
+use bytegauge_model::{MessageParts, MessageWrites};
 
 /// The next action of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +104,9 @@ pub trait Flow {
     /// Begins the next message of [`room`](Flow::room) bytes, which the engine takes from a file instead of a room.
     fn begin_in_place(&mut self) {}
 
-    /// Most bytes of one send: a longer message goes in parts of this length.
-    fn chunk(&self) -> usize {
-        usize::MAX
+    /// The parts in which a message is sent, each by at least one send.
+    fn parts(&self) -> MessageParts {
+        MessageParts::WHOLE
     }
 
     /// How a message of several parts is sent, by engines that make a system call for each send.

@@ -3,8 +3,9 @@
 //! Hot loops do not come here: a flow copies what it needs when it begins.
 
 use bytegauge_model::{
-    Arrivals, EmulatedLink, EndRole, Engine, Fill, Implementation, MessageWrites, Mode, RELAY_BUFFER, RelayChoice,
-    RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work, Workload,
+    Arrivals, EmulatedLink, EndRole, Engine, Fill, Implementation, MessageParts, MessageWrites, Mode, RELAY_BUFFER,
+    RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work,
+    Workload,
 };
 
 use bytegauge_sys::buffer::PageOffset;
@@ -267,14 +268,9 @@ impl Setup {
         self.spec.response().map_or(self.request(), |bytes| bytes as usize)
     }
 
-    /// Most bytes of one send of a request; `None`: it is sent whole.
-    pub fn request_chunk(&self) -> Option<usize> {
-        self.spec.request_chunk().map(|bytes| bytes as usize)
-    }
-
-    /// The same of a response.
-    pub fn response_chunk(&self) -> Option<usize> {
-        self.spec.response_chunk().map(|bytes| bytes as usize)
+    /// The parts in which a request is sent; `None`: it is sent whole.
+    pub fn request_parts(&self) -> Option<MessageParts> {
+        self.spec.request_chunk().map(|bytes| MessageParts::of(bytes as usize))
     }
 
     /// The value of `TCP_QUICKACK` that both ends of calls set again after each receive.
@@ -320,7 +316,7 @@ impl Setup {
 
     /// Whether a reply is the request itself, sent from where it was received.
     pub fn echoes(&self) -> bool {
-        self.request() == self.response() && self.response_chunk().is_none() && !self.is_opaque()
+        self.request() == self.response() && self.spec.response_parts().is_none() && !self.is_opaque()
     }
 }
 
@@ -433,6 +429,6 @@ mod tests {
         assert_eq!(setup.response(), 512);
         assert_eq!((setup.server_engine(), setup.client_engine().to_string()), (Engine::Tokio, "epoll".into()));
         assert_eq!((setup.rate(), setup.arrivals()), (None, Arrivals::Poisson));
-        assert_eq!(setup.request_chunk(), None);
+        assert_eq!(setup.request_parts(), None);
     }
 }

@@ -35,7 +35,18 @@ macro_rules! with_load_rows {
             kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("auto") },
             defaults: call("auto"),
             summary: "Bytes of each write of a response",
-            details: "auto: the whole response in one write; the first part of header and body is the header",
+            details: "auto: the whole response, or all behind its header, in one write",
+            fits: CONNECTIONS,
+            set_at: &[EndRole::Server],
+            ..LOAD
+        },
+        /// Bytes of the first write of a response.
+        response_header: u64 = Factor {
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, word: Some("auto") },
+            defaults: call("auto"),
+            heading: "header",
+            summary: "Bytes of the first write of a response",
+            details: "a header in front of its body; auto: no write of its own",
             fits: CONNECTIONS,
             set_at: &[EndRole::Server],
             ..LOAD
@@ -48,7 +59,7 @@ macro_rules! with_load_rows {
             details: "as a server that streams tokens or events (20ms)",
             fits: CONNECTIONS,
             set_at: &[EndRole::Server],
-            needs: Some(Needs { with: &[FactorKey::response_chunk], when: |spec| spec.response_chunk().is_some(), text: "--response-chunk, the same for all options" }),
+            needs: Some(Needs { with: &[FactorKey::response_chunk, FactorKey::response_header], when: |spec| spec.response_parts().is_some(), text: "--response-chunk, the same for all options" }),
             ..LOAD
         },
         /// Requests outstanding per flow.

@@ -177,8 +177,8 @@ macro_rules! with_option_rows {
             defaults: call("separate"),
             heading: "writes",
             summary: "Parts of a message: separate, writev, copy, sendfile, …",
-            details: "with --request-chunk or --response-chunk; separate: a write(2) each, writev: one writev(2), copy: one buffer, more: MSG_MORE, cork: TCP_CORK, sendfile: the first part by send(2), the rest of a reply by sendfile(2), more-sendfile: both",
-            only_with: &[FactorKey::request_chunk, FactorKey::response_chunk],
+            details: "with --request-chunk, --response-chunk or --response-header; separate: a write(2) each, writev: one writev(2), copy: one buffer, more: MSG_MORE, cork: TCP_CORK, sendfile: the first part by send(2), the rest of a reply by sendfile(2), more-sendfile: both",
+            only_with: &[FactorKey::request_chunk, FactorKey::response_chunk, FactorKey::response_header],
             needs: Some(Needs { with: &[FactorKey::server_engine], when: serves_by_system_calls, text: "--server-engine blocking or epoll" }),
             ..OPTION
         },

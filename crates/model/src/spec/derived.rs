@@ -3,7 +3,7 @@
 //! Also the number of flows and threads.
 
 use crate::emulated::EmulatedLink;
-use crate::named_levels::ProgramRole;
+use crate::named_levels::{MessageParts, ProgramRole};
 use crate::place::{Direction, Place};
 use crate::relay::RelayMethod;
 use crate::spec::Spec;
@@ -71,6 +71,13 @@ impl Spec {
         asked.filter(|cost| self.has_cost(*cost)).unwrap_or(usual)
     }
 
+    /// The parts in which replies are sent; `None`: each by one write.
+    pub fn response_parts(&self) -> Option<MessageParts> {
+        let (header, others) = (self.response_header(), self.response_chunk());
+        let bytes = |level: Option<u64>| level.map_or(usize::MAX, |bytes| bytes as usize);
+        Some(MessageParts { first: bytes(Some(header.or(others)?)), others: bytes(others) })
+    }
+
     /// Whether options can be compared by a cost.
     pub fn has_cost(&self, cost: Cost) -> bool {
         let [time, cpu] = self.workload().row().unit.costs;
@@ -79,7 +86,7 @@ impl Spec {
             // Operations of a ring, and runs of a program, have one kind of cost.
             Cost::Cpu => time != cpu,
             Cost::P99 => self.workload() == Workload::Call,
-            Cost::GapP99 => self.response_chunk().is_some(),
+            Cost::GapP99 => self.response_parts().is_some(),
             Cost::Urgent => self.urgent().is_some(),
         }
     }

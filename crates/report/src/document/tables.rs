@@ -180,7 +180,7 @@ fn of_latency(test: &Test, columns: &mut Columns) {
     columns.add("RPM", false, |row| {
         row.cell.median("round_trips_per_minute").filter(|_| has_load).map(|rate| significant(rate, 3))
     });
-    let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_chunk().is_some());
+    let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_parts().is_some());
     for (heading, name) in [
         ("first byte p50", "first_byte_p50_ns"),
         ("first byte p99", "first_byte_p99_ns"),

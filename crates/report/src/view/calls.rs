@@ -74,7 +74,7 @@ const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     // Ends whose writes never follow each other before the peer replies wait for nothing but the peer.
     let levels = &settled.cell.factors;
-    let pieces = levels.request_chunk().is_some() || levels.response_chunk().is_some() || levels.depth() > Some(1);
+    let pieces = levels.request_chunk().is_some() || levels.response_parts().is_some() || levels.depth() > Some(1);
     let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks.get()).sum();
     if acks == 0 || !pieces {
         return None;

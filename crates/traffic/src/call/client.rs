@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{CallError, ErrorClass, ErrorPhase, MessageWrites};
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, MessageParts, MessageWrites};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
@@ -28,12 +28,12 @@ pub struct Client {
     pub terms: Terms,
     /// Calls that a flow keeps outstanding.
     pub depth: usize,
-    /// Most bytes of one send.
-    pub chunk: usize,
+    /// The parts of a request.
+    pub parts: MessageParts,
     /// How a request of several parts is written.
     pub writes: MessageWrites,
-    /// Bytes of each part of a reply whose arrival is timed.
-    pub reply_part: Option<usize>,
+    /// The parts of a reply whose arrival is timed.
+    pub reply_parts: Option<MessageParts>,
     /// The value of `TCP_QUICKACK` set after each receive.
     pub quickack_again: Option<bool>,
     /// Whether every call has a connection of its own.
@@ -118,7 +118,7 @@ impl ClientFlow {
             calls: PendingCalls::with_depth(client.depth),
             got: 0,
             part_ns: 0,
-            parts: parts_to_copy(client.writes, client.chunk, client.terms.request),
+            parts: parts_to_copy(client.writes, client.parts, client.terms.request),
             connect_ns: None,
             check_ns: client.open_ns,
             log: FlowLog::new(client, recorder, flow, arrival),
@@ -254,8 +254,8 @@ impl ClientFlow {
         self.log.client.terms.check_reply(number, self.got, part).map_err(|_| ErrorClass::Corrupt)?;
         let had = self.got;
         self.got += part.len();
-        if let Some(len) = self.log.client.reply_part {
-            self.time_parts(had.div_ceil(len)..self.got.div_ceil(len), now_ns);
+        if let Some(parts) = self.log.client.reply_parts {
+            self.time_parts(parts.count(had)..parts.count(self.got), now_ns);
         }
         if self.got == self.log.client.terms.response {
             self.complete(now_ns);
@@ -336,8 +336,8 @@ impl Flow for ClientFlow {
         request.len()
     }
 
-    fn chunk(&self) -> usize {
-        if self.log.client.writes == MessageWrites::Copy { usize::MAX } else { self.log.client.chunk }
+    fn parts(&self) -> MessageParts {
+        if self.log.client.writes == MessageWrites::Copy { MessageParts::WHOLE } else { self.log.client.parts }
     }
 
     fn writes(&self) -> MessageWrites {

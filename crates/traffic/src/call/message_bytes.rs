@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use bytegauge_model::MessageWrites;
+use bytegauge_model::{MessageParts, MessageWrites};
 use bytegauge_sys::file;
 
 use crate::EndError;
@@ -165,8 +165,8 @@ impl Terms {
 }
 
 /// The parts of a message, where its writer copies them into one buffer before each send; else nothing.
-pub(super) fn parts_to_copy(writes: MessageWrites, chunk: usize, len: usize) -> Box<[u8]> {
-    let copied = if writes == MessageWrites::Copy && chunk < len { len } else { 0 };
+pub(super) fn parts_to_copy(writes: MessageWrites, parts: MessageParts, len: usize) -> Box<[u8]> {
+    let copied = if writes == MessageWrites::Copy && parts.first < len { len } else { 0 };
     vec![0x5a; copied].into_boxed_slice()
 }
 
@@ -181,11 +181,11 @@ pub fn reply_file(setup: &Setup) -> Result<Option<Arc<File>>, EndError> {
         return Ok(None);
     }
     let missing = |what: String| Err(EndError::Missing(format!("--message-writes {writes} {what}")));
-    if setup.request_chunk().is_some() {
+    if setup.request_parts().is_some() {
         return missing("sends replies: leave out --request-chunk".into());
     }
-    if setup.response_chunk().is_some_and(|chunk| chunk < HEAD) {
-        return missing(format!("numbers the first part of a reply: use a --response-chunk of {HEAD} or more"));
+    if setup.spec.response_parts().is_some_and(|parts| parts.first < HEAD) {
+        return missing(format!("numbers the first part of a reply, which needs {HEAD} bytes or more"));
     }
     // And the planted byte.
     let mut reply = vec![0xee; setup.response() + 1];

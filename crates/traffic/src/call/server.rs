@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bytegauge_model::MessageWrites;
+use bytegauge_model::{MessageParts, MessageWrites};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::admission::PendingPlace;
@@ -71,7 +71,7 @@ impl ServerFlow {
             None => None,
         };
         let to_show = if place.is_some() { SHOWN } else { 0 };
-        let parts = parts_to_copy(worker.shared.writes, worker.shared.chunk, worker.shared.terms().response);
+        let parts = parts_to_copy(worker.shared.writes, worker.shared.parts, worker.shared.terms().response);
         Some(ServerFlow {
             worker,
             state: ServerState::Open,
@@ -252,7 +252,8 @@ impl ServerFlow {
     /// replies with pauses only.
     #[cold]
     fn pause(&mut self) {
-        if self.left > 0 && (self.worker.shared.terms().response - self.left).is_multiple_of(self.worker.shared.chunk) {
+        let sent = self.worker.shared.terms().response - self.left.min(self.worker.shared.terms().response);
+        if self.left > 0 && sent > 0 && self.worker.shared.parts.end_of(sent - 1) == sent {
             self.next_part_ns = monotonic_ns() + self.worker.shared.gap_ns;
         }
     }
@@ -323,8 +324,8 @@ impl Flow for ServerFlow {
         self.left
     }
 
-    fn chunk(&self) -> usize {
-        if self.worker.shared.writes == MessageWrites::Copy { usize::MAX } else { self.worker.shared.chunk }
+    fn parts(&self) -> MessageParts {
+        if self.worker.shared.writes == MessageWrites::Copy { MessageParts::WHOLE } else { self.worker.shared.parts }
     }
 
     fn writes(&self) -> MessageWrites {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytegauge_model::{MessageWrites, Work};
+use bytegauge_model::{MessageParts, MessageWrites, Work};
 
 use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
@@ -27,8 +27,8 @@ pub struct ServerShared {
     terms: Terms,
     pub(super) connect_per_call: bool,
     pub(super) read_once: bool,
-    /// Bytes of each write of a reply, the pause after it, and how parts are written.
-    pub(super) chunk: usize,
+    /// The parts of a reply, the pause after each, and how they are written.
+    pub(super) parts: MessageParts,
     pub(super) gap_ns: u64,
     pub(super) writes: MessageWrites,
     /// A reply, where its parts after the first one are sent from a file.
@@ -65,7 +65,7 @@ impl ServerShared {
             terms: Terms::of(setup),
             connect_per_call: setup.connect_per_call(),
             read_once: setup.read_once(),
-            chunk: setup.response_chunk().unwrap_or(usize::MAX),
+            parts: setup.spec.response_parts().unwrap_or(MessageParts::WHOLE),
             gap_ns: setup.response_gap_ns(),
             writes: setup.message_writes(),
             file,

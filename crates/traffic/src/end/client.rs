@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{EndRole, Engine, EngineReport, MessageWrites};
+use bytegauge_model::{EndRole, Engine, EngineReport, MessageParts, MessageWrites};
 
 use crate::EndError;
 use crate::address::Address;
@@ -171,9 +171,9 @@ impl ClientThread {
         let client = Arc::new(Client {
             terms: Terms::of(&setup),
             depth: if setup.connect_per_call() { 1 } else { setup.depth() },
-            chunk: setup.request_chunk().unwrap_or(setup.request()).max(1),
+            parts: setup.request_parts().unwrap_or(MessageParts::WHOLE),
             writes: setup.message_writes(),
-            reply_part: setup.response_chunk(),
+            reply_parts: setup.spec.response_parts(),
             quickack_again: setup.quickack_again(),
             connect_per_call: setup.connect_per_call(),
             timeout_ns: setup.timeout_ns(),

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 
-use bytegauge_model::{EngineReport, MessageWrites};
+use bytegauge_model::{EngineReport, MessageParts, MessageWrites};
 use bytegauge_sys::zero_copy::{self, ReturnedSends};
 use bytegauge_sys::{io as sys_io, option, pipe, socket};
 
@@ -267,12 +267,13 @@ const LISTED: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessagePart<'a> {
     pub(super) writes: MessageWrites,
-    /// Bytes of a part.
-    pub(super) chunk: usize,
-    pub(super) is_first: bool,
+    /// All parts of the message.
+    pub(super) parts: MessageParts,
+    /// The position in the message.
+    pub(super) at: usize,
     pub(super) is_last: bool,
-    /// The file that has the same bytes, and their position there.
-    pub(super) file: Option<(BorrowedFd<'a>, u64)>,
+    /// The file that has the same bytes at the same position.
+    pub(super) file: Option<BorrowedFd<'a>>,
 }
 
 impl MessagePart<'_> {
@@ -280,15 +281,19 @@ impl MessagePart<'_> {
     pub(super) fn send(self, fd: BorrowedFd<'_>, bytes: &[u8], at_once: bool) -> io::Result<usize> {
         if self.writes == MessageWrites::Writev {
             let mut slices = [IoSlice::new(&[]); LISTED];
-            let listed = bytes.chunks(self.chunk).zip(&mut slices).map(|(part, slice)| *slice = IoSlice::new(part));
-            let listed = listed.count();
+            let (mut at, mut rest, mut listed) = (self.at, bytes, 0);
+            while !rest.is_empty() && listed < LISTED {
+                let (part, behind) = rest.split_at(rest.len().min(self.parts.end_of(at) - at));
+                slices[listed] = IoSlice::new(part);
+                (at, rest, listed) = (at + part.len(), behind, listed + 1);
+            }
             return socket::send_vectored(fd, &slices[..listed], at_once);
         }
-        if let Some((file, at)) = self.file {
-            return pipe::send_file(file, at, fd, bytes.len());
+        if let Some(file) = self.file {
+            return pipe::send_file(file, self.at as u64, fd, bytes.len());
         }
         let corks = self.writes == MessageWrites::Cork;
-        if corks && self.is_first {
+        if corks && self.at == 0 {
             set_cork(fd, true)?;
         }
         let more = matches!(self.writes, MessageWrites::More | MessageWrites::MoreSendfile) && !self.is_last;
@@ -301,7 +306,7 @@ impl MessagePart<'_> {
 
     /// System calls in addition to the send.
     pub(super) fn more_calls(self) -> u64 {
-        if self.writes == MessageWrites::Cork { u64::from(self.is_first) + u64::from(self.is_last) } else { 0 }
+        if self.writes == MessageWrites::Cork { u64::from(self.at == 0) + u64::from(self.is_last) } else { 0 }
     }
 }
 

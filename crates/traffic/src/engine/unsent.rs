@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::MessageWrites;
+use bytegauge_model::{MessageParts, MessageWrites};
 use bytegauge_sys::buffer::{AlignedBuffer, LazyBuffer};
 
 use crate::engine::system_calls::MessagePart;
@@ -128,15 +128,15 @@ impl UnsentMessage {
         if self.message.is_empty() {
             self.compose(flow);
         }
-        let part = first_chunk(&self.message, flow.chunk());
+        let (part, parts) = (first_part(&self.message, flow.parts()), flow.parts());
         let writes = flow.writes();
-        if writes == MessageWrites::Separate || self.message.end <= flow.chunk() {
+        if writes == MessageWrites::Separate || self.message.end <= parts.first {
             return (&self.bytes[part], None);
         }
-        let (is_first, is_last) = (part.start == 0, part.end == self.message.end);
-        let file = flow.file().filter(|_| part.start >= flow.chunk()).map(|file| (file, part.start as u64));
+        let (at, is_last) = (part.start, part.end == self.message.end);
+        let file = flow.file().filter(|_| at >= parts.first);
         let bytes = if writes == MessageWrites::Writev || file.is_some() { self.message.clone() } else { part };
-        (&self.bytes[bytes], Some(MessagePart { writes, chunk: flow.chunk(), is_first, is_last, file }))
+        (&self.bytes[bytes], Some(MessagePart { writes, parts, at, is_last, file }))
     }
 
     #[inline]
@@ -168,10 +168,10 @@ impl UnsentMessage {
     }
 }
 
-/// The part of a message that one send takes: up to the next multiple of a chunk.
+/// The rest of the part at which a message begins, which one send takes.
 #[inline]
-pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> {
-    let end = if message.end <= chunk { message.end } else { message.end.min((message.start / chunk + 1) * chunk) };
+pub(super) fn first_part(message: &Range<usize>, parts: MessageParts) -> Range<usize> {
+    let end = if message.end <= parts.first { message.end } else { message.end.min(parts.end_of(message.start)) };
     message.start..end
 }
 

@@ -150,6 +150,24 @@ fn pauses_between_parts_are_kept() {
     }
 }
 
+/// A header of 30 bytes, and a body in one part or in two: with the pauses that belong to them.
+#[test]
+fn a_header_is_a_part_of_its_own() {
+    for engine in kinds() {
+        for (body, pauses) in [(Level::Absent, 1), (Level::Number(150), 2)] {
+            let mut setup = in_parts(engine, MessageWrites::Separate);
+            setup.spec.set("nodelay", Level::Switch(true));
+            setup.spec.put(FactorKey::response, 300);
+            setup.spec.put(FactorKey::response_header, 30);
+            setup.spec.set_level(FactorKey::response_chunk, body);
+            setup.spec.put(FactorKey::response_gap, 5_000_000);
+            let Some(ended) = check_conserved(&setup) else { continue };
+            let shortest = DecodedHistogram::decode(ended.calls().total.as_ref().unwrap()).unwrap().at(0.0);
+            assert!(shortest >= pauses * 4_950_000, "{engine}: {shortest}");
+        }
+    }
+}
+
 /// Requests and replies of two parts of 100 bytes.
 fn in_parts(engine: Engine, writes: MessageWrites) -> Setup {
     let mut setup = Setup { verify: true, ..setup("tcp", engine) };

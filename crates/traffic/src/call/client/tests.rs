@@ -13,9 +13,9 @@ fn client() -> Arc<Client> {
     Arc::new(Client {
         terms: Terms::for_test(8, 8),
         depth: 1,
-        chunk: 8,
+        parts: MessageParts::of(8),
         writes: MessageWrites::Separate,
-        reply_part: None,
+        reply_parts: None,
         quickack_again: None,
         connect_per_call: false,
         timeout_ns: u64::MAX / 4,

@@ -14,7 +14,7 @@ use bytegauge_sys::uring::{BufferId, Errno};
 
 use crate::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
-use crate::engine::unsent::first_chunk;
+use crate::engine::unsent::first_part;
 use crate::engine::uring::connection::Loop;
 use crate::engine::uring::receiving::Back;
 use crate::engine::{nothing_to_send, unconnected};
@@ -103,7 +103,7 @@ impl<P: Party> Loop<'_, P> {
         let (Some(flow), Some(fd), Some(room)) = (&slot.flow, &slot.fd, output.rooms[output.room]) else {
             return Err(unconnected());
         };
-        let part = first_chunk(&output.message, flow.chunk());
+        let part = first_part(&output.message, flow.parts());
         output.what = Sends::Message;
         slot.link.asked = part.len();
         slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), room, &part));

@@ -4,7 +4,7 @@ use super::*;
 use crate::call::client_counts::ClientCounts;
 use crate::call::message_bytes::Terms;
 use crate::call::recorder::Records;
-use bytegauge_model::CallReport;
+use bytegauge_model::{CallReport, MessageParts};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,9 +15,9 @@ fn client(len: usize, head: usize, depth: usize) -> Arc<Client> {
     Arc::new(Client {
         terms: Terms::for_test(len, head),
         depth,
-        chunk: len,
+        parts: MessageParts::of(len),
         writes: bytegauge_model::MessageWrites::Separate,
-        reply_part: None,
+        reply_parts: None,
         quickack_again: None,
         connect_per_call: false,
         timeout_ns: TIMEOUT_NS,
