@@ -10,7 +10,7 @@ use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
 
 /// The sizes of calls in a stream.
-const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
+pub const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 
 /// All steps of this kind that apply.
 pub fn all(view: &Results) -> Vec<NextStep> {
@@ -18,6 +18,7 @@ pub fn all(view: &Results) -> Vec<NextStep> {
         with_one_buffer(view),
         in_program(view),
         over_a_link(view),
+        with_other_work(view),
         with_other_congestion(view),
         below_full_load(view),
         without_loss(view),
@@ -41,6 +42,17 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
     view.findings.iter().find(|finding| matches!(finding.fact, Fact::BeyondLoopback { .. }))?;
     let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), LINK_DELAY.to_owned()])?;
     Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
+}
+
+/// The same plan for readers with and without work: it may reverse the order of socket buffers.
+fn with_other_work(view: &Results) -> Option<NextStep> {
+    let is_buffer = |name: &String| ["rcvbuf", "sndbuf"].contains(&name.as_str());
+    let is_of_one = |test: &Test| test.varied.iter().any(is_buffer) && test.environment.profile() == Some("program");
+    let is_asked = |flag: &str| view.plan.asked.iter().flatten().any(|word| word.starts_with(flag));
+    let [test] = view.tests else { return None };
+    (is_of_one(test) && !is_asked("--profile")).then_some(())?;
+    let command = again_instead(view, &[], &["--profile".to_owned(), "drain,program".to_owned()])?;
+    Some(step(&command, "see whether the same holds for a program that does no work"))
 }
 
 /// The same plan with two congestion controls, where only the default was measured.

@@ -8,6 +8,7 @@ use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::further_steps::STREAM_SIZES;
 use super::{Results, details};
 use crate::findings::{beyond_loopback, is_peers_size};
 use crate::results::harm::carried_share;
@@ -216,7 +217,9 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
     columns.add("starved", true, |row| row.cell.harm.starved_share.filter(|_| starves).map(percent));
     columns.add("longest", true, |row| row.cell.harm.longest_ns.filter(|_| starves).map(|ns| time(ns as f64)));
     let unit = columns.rows.iter().find_map(|row| cpu(row.cell)).map_or("", |(_, unit)| unit);
-    let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Cost::Cpu;
+    // Of sizes the rate tells most; other options of a stream may save CPU time alone.
+    let of_sizes = test.varied.iter().any(|name| STREAM_SIZES.contains(&name.as_str()));
+    let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Cost::Cpu || !of_sizes;
     columns.add(&format!("CPU {unit}"), is_brief, |row| cpu(row.cell).map(|(cpu, _)| significant(cpu, 3)));
 }
 

@@ -195,12 +195,13 @@ fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
     is_far.then(|| warning(Fact::SeveralSpeeds { slow_share: 0.0, times_least: times, times_most: times }))
 }
 
-/// Settings of which loopback shows little, where a result names one.
+/// Settings of which loopback shows little, where options were compared that have one.
 fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
-    let named = || test.options.iter().filter(|own| matches!(own.status, OptionStatus::Use | OptionStatus::Avoid));
+    // Without a difference over loopback there may be one on a network.
+    let compared = || test.options.iter().filter(|own| own.slower_upper.is_some() || own.status == OptionStatus::Avoid);
     let is_concerned = |name: &&String| {
         let concerns = beyond_loopback(&group.factors, name).map(|known| known.concerns);
-        concerns.is_some_and(|concerns| named().any(|option| concerns(&option.settings.get(name))))
+        concerns.is_some_and(|concerns| compared().any(|option| concerns(&option.settings.get(name))))
     };
     let factors = group.varied.iter().filter(is_concerned).filter(|_| view.status != SessionStatus::Imported);
     // An option that is only ruled out is no recommendation.
