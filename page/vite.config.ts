@@ -1,7 +1,6 @@
 // One file: the page contains its script, compressed to less than half, and its styles. Its policy allows only these, by their hashes.
 
 import { createHash } from "node:crypto";
-import { fileURLToPath } from "node:url";
 import { gzipSync } from "fflate";
 import { defineConfig, type Plugin } from "vite";
 import { notices } from "./notices.ts";
@@ -19,24 +18,24 @@ const PLOT_STYLE = `:where(.plot) {
   white-space: pre;
 }`;
 
-/** A page: its source, the built file, and the texts that the program replaces by the documents. */
+/** A page: its source, the built file, and the text that the program replaces by the documents. */
 interface BuiltPage {
   source: string;
   file: string;
-  slots: string[];
+  slot: string;
 }
 
 const REPORT: BuiltPage = {
   source: "index.html",
   file: "page.html",
-  slots: ['<script type="application/json" id="sessions">[]</script>'],
+  slot: '<script type="application/json" id="sessions">[]</script>',
 };
 
 /** `vite build --mode mesh`. */
 const MESH: BuiltPage = {
   source: "mesh.html",
   file: "mesh.html",
-  slots: ['<script type="application/json" id="mesh">null</script>'],
+  slot: '<script type="application/json" id="mesh">null</script>',
 };
 
 /** Unpacks the data in a page and then its program, both gzip in base64, and runs it. Data of a test are not packed. */
@@ -105,30 +104,9 @@ function oneFile(built: BuiltPage): Plugin {
         )
         // Two dashes would end the comment in old parsers.
         .replace("</html>", () => `${others && comment(others)}</html>`);
-      for (const slot of built.slots)
-        if (!html.includes(slot)) throw new Error(`the page has no ${slot} for the program to fill`);
+      if (!html.includes(built.slot)) throw new Error(`the page has no ${built.slot} for the program to fill`);
       page.source = html;
       page.fileName = built.file;
-    },
-  };
-}
-
-/** The parts of d3-geo that Plot uses for shapes; the others are map projections, which no figure has. */
-const SHAPES = ["geoCentroid", "geoClipRectangle", "geoPath", "geoStream", "geoTransform"];
-
-/** Replaces d3-geo by its parts for shapes, so that the page is smaller. */
-function withoutMaps(): Plugin {
-  const id = "\0d3-geo";
-  const file = fileURLToPath(new URL("node_modules/d3-geo/dist/d3-geo.mjs", import.meta.url));
-  return {
-    name: "without-maps",
-    enforce: "pre",
-    resolveId: (source) => (source === "d3-geo" ? id : null),
-    async load(source) {
-      if (source !== id) return null;
-      const others = Object.keys(await import("d3-geo")).filter((name) => !SHAPES.includes(name));
-      const absent = others.map((name) => `export const ${name} = undefined;`);
-      return [`export { ${SHAPES.join(", ")} } from ${JSON.stringify(file)};`, ...absent].join("\n");
     },
   };
 }
@@ -145,6 +123,6 @@ export default defineConfig(({ mode }) => {
       emptyOutDir: page === REPORT,
       rolldownOptions: { input: page.source, output: { format: "iife" } },
     },
-    plugins: [withoutMaps(), oneFile(page)],
+    plugins: [oneFile(page)],
   };
 });
