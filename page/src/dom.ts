@@ -29,6 +29,20 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+const ARROWS: Record<string, [right: number, down: number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
+
+/** The step of an arrow key, which then does not scroll; undefined for another key. */
+export function arrow(event: KeyboardEvent): [right: number, down: number] | undefined {
+  const step = ARROWS[event.key];
+  if (step) event.preventDefault();
+  return step;
+}
+
 /** Tables of more rows scroll in their own box. */
 const LONG = 24;
 

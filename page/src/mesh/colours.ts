@@ -43,12 +43,11 @@ export function colour(share: number): Colour {
 
 /** The colours with their shares. */
 export function key(): HTMLElement {
-  const shares = [0.3, 0.6, 0.85, 1, 1.15, 1.6];
   const entry = (share: number, text: string): HTMLElement => {
     const box = h("span", { class: "box" });
     box.style.background = `rgb(${colour(share).join(" ")})`;
     return h("span", { class: "entry" }, box, text);
   };
-  const named = shares.map((share) => entry(share, `${Math.round(share * 100)} %`));
+  const named = STOPS.light.map(([share]) => entry(share, `${Math.round(share * 100)} %`));
   return h("p", { class: "key" }, "Share of the typical rate: ", ...named, entry(NaN, "not measured"));
 }

@@ -48,28 +48,24 @@ export interface Mesh {
 }
 
 /** The rates of all pairs of one option. */
-export interface Cells {
-  size: number;
-  /** The rate; NaN if it was not measured. */
-  rate(sender: number, receiver: number): number;
-  /** The 95 % interval of the rate; null if it is unknown. */
-  interval(sender: number, receiver: number): [number, number] | null;
-}
+export type Cells = ReturnType<typeof cells>;
 
 const RATE_CODES = 65_534;
 
 const binary = (text: string): Uint8Array => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 /** Reads the cells of an option. */
-export function cells(mesh: Mesh, option: MeshOption): Cells {
+export function cells(mesh: Mesh, option: MeshOption) {
   const size = mesh.hosts.length;
   const [rates, reaches] = [binary(option.rates), binary(option.reaches)];
   const [low, high] = option.scale;
+  /** The rate; NaN if it was not measured. */
   function rate(sender: number, receiver: number): number {
     const at = 2 * (sender * size + receiver);
     const code = (rates[at] ?? 0) + 256 * (rates[at + 1] ?? 0);
     return code === 0 ? NaN : Math.exp(low + ((code - 1) / RATE_CODES) * (high - low));
   }
+  /** The 95 % interval of the rate; null if it is unknown. */
   function interval(sender: number, receiver: number): [number, number] | null {
     const code = reaches[sender * size + receiver] ?? 0;
     const middle = rate(sender, receiver);

@@ -1,7 +1,7 @@
 // The map: a row for each sender, a column for each receiver, a colour for the rate compared with the typical one. It is one
 // canvas, since a mesh of 1,000 hosts has a million cells; large meshes begin with one cell for each pair of racks.
 
-import { h } from "../dom";
+import { arrow, h } from "../dom";
 import { type Band, type Cells, between, grouped, type Mesh, type MeshOption, single } from "./data";
 import { colour, DARK, key } from "./colours";
 import { rateOf, shareOf } from "./words";
@@ -21,13 +21,6 @@ interface Shown {
   receivers: Band[];
   at: [number, number] | null;
 }
-
-const STEPS: Record<string, [number, number]> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-};
 
 /** The map of an option, with a line that describes the cell under the pointer. */
 export function map(mesh: Mesh, option: MeshOption, cells: Cells): HTMLElement {
@@ -108,12 +101,11 @@ function listen(canvas: HTMLCanvasElement, shown: Shown, describe: () => void, o
   });
   canvas.addEventListener("click", open);
   canvas.addEventListener("keydown", (event) => {
-    const step = STEPS[event.key];
+    const step = arrow(event);
     if (event.key === "Enter") open();
     if (!step) return;
-    event.preventDefault();
     const [row, column] = shown.at ?? [0, 0];
-    shown.at = within(shown, row + step[0], column + step[1]);
+    shown.at = within(shown, row + step[1], column + step[0]);
     describe();
   });
 }

@@ -12,6 +12,23 @@ const EXPLAINED = "Rates compared with other links of both hosts, with 95 % inte
 const slowest = (shifts: HostShifts | null): number =>
   Math.min(shifts?.sends?.shift ?? 0, shifts?.receives?.shift ?? 0);
 
+/** A table under its heading; the first cell of a row is its name. */
+function section(
+  title: string,
+  heads: string[],
+  rows: { cells: string[]; slow?: boolean }[],
+  caption?: string,
+): HTMLElement {
+  const row = ({ cells: [name = "", ...cells], slow }: (typeof rows)[number]) =>
+    h(
+      "tr",
+      { class: slow ? "slow" : null },
+      h("th", { scope: "row" }, name),
+      ...cells.map((text) => h("td", {}, text)),
+    );
+  return h("section", {}, h("h2", {}, title), table(title, heads, rows.map(row), { caption }));
+}
+
 /** Every host, the slowest first; null if hosts are not compared. */
 export function ranking(mesh: Mesh, option: MeshOption): HTMLElement | null {
   const order = mesh.hosts.map((_, at) => at).filter((at) => option.shifts[at]);
@@ -20,45 +37,26 @@ export function ranking(mesh: Mesh, option: MeshOption): HTMLElement | null {
   const rows = order.map((at) => {
     const [host, shifts] = [mesh.hosts[at], option.shifts[at]];
     const slow = option.slow_hosts.includes(at);
-    return h(
-      "tr",
-      { class: slow ? "slow" : null },
-      h("th", { scope: "row" }, host?.name ?? ""),
-      h("td", {}, host?.rack ?? ""),
-      h("td", {}, shiftOf(shifts?.sends ?? null)),
-      h("td", {}, shiftOf(shifts?.receives ?? null)),
-      h("td", {}, slow ? "slow" : ""),
-    );
+    const [sends, receives] = [shiftOf(shifts?.sends ?? null), shiftOf(shifts?.receives ?? null)];
+    return { slow, cells: [host?.name ?? "", host?.rack ?? "", sends, receives, slow ? "slow" : ""] };
   });
-  const heads = ["Host", "Rack", "Sends", "Receives", ""];
-  return h("section", {}, h("h2", {}, "Hosts, the slowest first"), table("Hosts", heads, rows, { caption: COMPARED }));
+  return section("Hosts, the slowest first", ["Host", "Rack", "Sends", "Receives", ""], rows, COMPARED);
 }
 
 /** Links that are slower than both of their hosts explain; null if there are none. */
 export function links(mesh: Mesh, option: MeshOption): HTMLElement | null {
   if (option.slow_links.length === 0) return null;
   const name = (at: number): string => mesh.hosts[at]?.name ?? "";
-  const rows = option.slow_links.map((link) =>
-    h(
-      "tr",
-      { class: "slow" },
-      h("th", { scope: "row" }, `${name(link.sender)} to ${name(link.receiver)}`),
-      h("td", {}, shiftOf(link.shift)),
-    ),
-  );
-  return h(
-    "section",
-    {},
-    h("h2", {}, "Slow links"),
-    table("Slow links", ["Link", "Rate"], rows, { caption: EXPLAINED }),
-  );
+  const rows = option.slow_links.map(({ sender, receiver, shift }) => ({
+    slow: true,
+    cells: [`${name(sender)} to ${name(receiver)}`, shiftOf(shift)],
+  }));
+  return section("Slow links", ["Link", "Rate"], rows, EXPLAINED);
 }
 
 /** Tests that were not measured, by reason; null if all were. */
 export function missing(mesh: Mesh): HTMLElement | null {
   if (mesh.missing.length === 0) return null;
-  const rows = mesh.missing.map(([reason, many]) =>
-    h("tr", {}, h("th", { scope: "row" }, counted(many, "test")), h("td", {}, reason)),
-  );
-  return h("section", {}, h("h2", {}, "Not measured"), table("Not measured", ["Tests", "Reason"], rows));
+  const rows = mesh.missing.map(([reason, many]) => ({ cells: [counted(many, "test"), reason] }));
+  return section("Not measured", ["Tests", "Reason"], rows);
 }

@@ -1,11 +1,11 @@
 // Numbers of a mesh as text.
 
-import { count, size } from "../format";
+import { quantity } from "../format";
 import type { Mesh, Shift } from "./data";
 
 /** A rate in the unit of the workload. */
 export const rateOf = (mesh: Mesh, rate: number): string =>
-  mesh.workload === "call" ? `${count(rate)} calls/s` : `${size(rate)}/s`;
+  quantity(rate, mesh.workload === "call" ? "calls/s" : "bytes/s");
 
 /** A difference to the typical rate: `12 % below`. */
 export function shareOf(shift: number): string {
