@@ -4,8 +4,6 @@
 import { format } from "d3-format";
 import { scaleLinear } from "d3-scale";
 
-const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
-
 /** Three significant digits without an exponent: 0.0123, 3.59, 128, 1230. */
 export const digits = (value: number, count = 3): string => significant(value, count, "");
 
@@ -20,14 +18,27 @@ function significant(value: number, count: number, trim: "" | "~"): string {
   return format(size < 10 ** (count - 1) ? `.${count}${trim}r` : ".0f")(value);
 }
 
-/** A size that is a level: exact, in B unless it is a whole number of KiB. */
-export function bytes(value: number): string {
-  if (Number.isInteger(value) && value >= 1024 && value < 1 << 20 && value % 1024 !== 0) return `${value}\u00a0B`;
-  return binary(value, "B");
+/** A value in the unit that suits it, which stays on its line. */
+function inUnit(value: number, unit: string): string {
+  const { name, divisor } = axisUnit(unit, Math.abs(value));
+  return withUnit(trimmed(value / divisor), name);
 }
 
+/** A number and its unit stay on one line. */
+export const withUnit = (text: string, unit: string): string => `${text}\u00a0${unit.replaceAll(" ", "\u00a0")}`;
+
 /** A measured size: rounded. */
-export const size = (value: number): string => binary(value, "B");
+export const size = (value: number): string => inUnit(value, "bytes");
+
+/** A duration. */
+export const duration = (ns: number): string => inUnit(ns, "ns");
+
+/** A size that is a level: exact, in B unless it is a whole number of KiB. */
+export function bytes(value: number): string {
+  if (Number.isInteger(value) && value > 1024 && value < 1 << 20 && value % 1024 !== 0)
+    return withUnit(`${value}`, "B");
+  return size(value);
+}
 
 /** A number of things: `1 block`, `2 blocks`. */
 export const counted = (many: number, thing: string): string => `${many} ${thing}${many === 1 ? "" : "s"}`;
@@ -35,28 +46,21 @@ export const counted = (many: number, thing: string): string => `${many} ${thing
 /** A number and its sign stay on one line. */
 export const unbroken = (text: string): string => text.replace(/(\d) (?=%)/g, "$1\u00a0");
 
-/** A duration. */
-export function duration(ns: number): string {
-  const sign = ns < 0 ? "−" : "";
-  const size = Math.abs(ns);
-  const [unit, name] = size < 1e3 ? [1, "ns"] : size < 1e6 ? [1e3, "µs"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
-  return `${sign}${trimmed(size / unit)}\u00a0${name}`;
-}
+/** The prefixes of units, and their base. */
+const PREFIXES: Record<string, [names: string[], base: number]> = {
+  "bytes/s": [["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s", "PiB/s"], 1024],
+  bytes: [["B", "KiB", "MiB", "GiB", "TiB", "PiB"], 1024],
+  ns: [["ns", "µs", "ms", "s"], 1000],
+};
 
 /** The unit of an axis that ends at `most`, and its divisor. */
 export function axisUnit(unit: string, most: number): { name: string; divisor: number } {
-  const step = (names: string[], base: number, rest: string) => {
-    const place = Math.max(
-      0,
-      Math.min(names.length - 1, Math.floor(Math.log(Math.max(most, 1) * 1.0001) / Math.log(base))),
-    );
-    return { name: `${names[place] ?? ""}${rest}`, divisor: base ** place };
-  };
-  if (unit === "bytes/s") return step(BINARY, 1024, "B/s");
-  if (unit === "bytes") return step(BINARY, 1024, "B");
-  if (unit === "ns") return step(["ns", "µs", "ms", "s"], 1000, "");
-  if (unit.endsWith("/s")) return step(["", "k ", "M ", "G "], 1000, unit);
-  return { name: unit, divisor: 1 };
+  // `12 k calls/s`: the prefix belongs to the unit.
+  const rates = unit.endsWith("/s") ? ["", "k ", "M ", "G "].map((prefix) => `${prefix}${unit}`) : [unit];
+  const [names, base] = PREFIXES[unit] ?? [rates, 1000];
+  const place = Math.floor(Math.log(Math.max(most, 1) * 1.0001) / Math.log(base)) || 0;
+  const last = Math.min(place, names.length - 1);
+  return { name: names[last] ?? unit, divisor: base ** last };
 }
 
 /** Multiples of powers of ten for ticks of a logarithmic axis, the finest first. */
@@ -111,33 +115,13 @@ export const perCent = (text: string): string => `${text}\u00a0%`;
 
 /** A value in a base unit of the document. */
 export function quantity(value: number, unit: string | null | undefined): string {
-  switch (unit) {
-    case "bytes":
-      return bytes(value);
-    case "ns":
-      return duration(value);
-    case "bytes/s":
-      return binary(value, "B/s");
-    case "share":
-      return percent(value);
-    case null:
-    case undefined:
-    case "":
-      return count(value);
-    default:
-      // `12 k calls/s`: the prefix belongs to the unit.
-      return `${count(value).replace(/(\d)(\D+)$/, "$1\u00a0$2")}\u00a0${unit}`;
-  }
+  if (unit === "bytes") return bytes(value);
+  if (unit === "share") return percent(value);
+  return unit ? inUnit(value, unit) : count(value);
 }
 
-/** A number of bytes with a binary prefix. */
-function binary(value: number, unit: string): string {
-  if (!Number.isFinite(value)) return "–";
-  let size = value;
-  let place = 0;
-  while (Math.abs(size) >= 1024 && place < BINARY.length - 1) {
-    size /= 1024;
-    place += 1;
-  }
-  return `${trimmed(size)}\u00a0${BINARY[place] ?? ""}${unit}`;
+/** The first `most` names, and how many more there are. */
+export function listed(names: string[], most: number): string {
+  const more = names.length - most;
+  return [...names.slice(0, most), ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }

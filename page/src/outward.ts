@@ -1,7 +1,7 @@
 // Rounds the ends of intervals, for all texts of the page, as on the terminal: an upper end up and a lower end down, so that a
 // printed interval always contains the computed one. Estimates between them are rounded to the nearest.
 
-import { axisUnit, perCent, quantity, trimmed } from "./format";
+import { axisUnit, perCent, quantity, trimmed, withUnit } from "./format";
 
 /** What a number is: an estimate, or an end of its interval. */
 export type End = "middle" | "lower" | "upper";
@@ -42,13 +42,11 @@ export function withInterval(
   if (lower == null || upper == null) return quantity(mid, unit);
   const { name, divisor } = axisUnit(unit, mid);
   const [from, to] = [lower / divisor, upper / divisor];
-  return `${inUnit(trimmed(mid / divisor, digitsApart(from, to)), name)} (${ends(from, to)})`;
+  return `${withUnit(trimmed(mid / divisor, digitsApart(from, to)), name)} (${ends(from, to)})`;
 }
 
 /** An upper end without its interval. */
 export function upperEnd(value: number, unit: string): string {
   const { name, divisor } = axisUnit(unit, value);
-  return inUnit(rounded(value / divisor, "upper"), name);
+  return withUnit(rounded(value / divisor, "upper"), name);
 }
-
-const inUnit = (text: string, name: string): string => `${text}\u00a0${name.replaceAll(" ", "\u00a0")}`;
