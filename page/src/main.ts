@@ -7,6 +7,7 @@ import { h } from "./dom";
 import { evidence } from "./evidence";
 import { environment, missing, notes } from "./figures/facts";
 import { select } from "./frame";
+import { isDark } from "./look";
 import { results } from "./results";
 import { State } from "./state";
 
@@ -22,14 +23,14 @@ function start(): void {
   const shown = evidence(state);
   const machine = h("section", { id: "machine", "aria-label": "Machine, notes and options that were not measured" });
   const main = h("main", {}, top, shown.element, machine);
-  page.replaceChildren(head(state), main);
+  page.replaceChildren(head(state, shown.redraw), main);
 
   function show(): void {
     const { view } = state;
     document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
-    const isEmpty = nothingMeasured(view);
     top.replaceChildren(results(view, (group) => state.openGroup(group)));
-    replace(machine, [notes(view), environment(view), isEmpty ? null : missing(view)]);
+    const parts = [notes(view), environment(view), nothingMeasured(view) ? null : missing(view)];
+    machine.replaceChildren(...parts.filter((part) => part != null));
     shown.show();
   }
 
@@ -37,13 +38,9 @@ function start(): void {
   onWidth(shown.redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", shown.redraw);
   matchMedia("print").addEventListener("change", shown.redraw);
-  addEventListener("themechange", shown.redraw);
   addEventListener("beforeprint", unfold);
   show();
 }
-
-const replace = (place: HTMLElement, children: (Node | null)[]): void =>
-  place.replaceChildren(...children.filter((each) => each != null));
 
 /** Opens the folded lists: paper has no other way to them. */
 const unfold = (): void => document.querySelectorAll("details.all").forEach((list) => list.setAttribute("open", ""));
@@ -61,14 +58,14 @@ function onWidth(redraw: () => void): void {
 }
 
 /** The name of the session, the selection of a session, light and dark. */
-function head(state: State): HTMLElement {
+function head(state: State, redraw: () => void): HTMLElement {
   const title = h("h1", {});
   const line = h("p", { class: "head" });
   const fill = () => {
-    const { view } = state;
-    title.textContent = `bytegauge ${view.plan.name}`;
+    const name = `bytegauge ${state.view.plan.name}`;
+    title.textContent = name;
     // The title has the name already.
-    line.textContent = view.heading.replace(title.textContent ?? "", "").trim();
+    line.textContent = state.view.heading.replace(name, "").trim();
   };
   state.onChange(fill);
   fill();
@@ -78,6 +75,10 @@ function head(state: State): HTMLElement {
   }));
   const sessions =
     options.length > 1 && select("session", options, String(state.at), (at) => state.openSession(Number(at)));
+  const flip = () => {
+    document.documentElement.dataset["theme"] = isDark() ? "light" : "dark";
+    redraw();
+  };
   return h(
     "header",
     {},
@@ -96,16 +97,6 @@ function head(state: State): HTMLElement {
     ),
     line,
   );
-}
-
-/** Changes between light and dark. */
-function flip(): void {
-  const root = document.documentElement;
-  const dark = root.dataset["theme"]
-    ? root.dataset["theme"] === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset["theme"] = dark ? "light" : "dark";
-  dispatchEvent(new Event("themechange"));
 }
 
 start();

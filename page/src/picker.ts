@@ -1,6 +1,6 @@
 // The selected test: its result, its trials, and the list of its figures.
 
-import { candidates, testOf, type View } from "./data";
+import { candidates, isMeasured, titleOf, type View } from "./data";
 import { h } from "./dom";
 import { capital, counted, duration } from "./format";
 import { select } from "./frame";
@@ -8,14 +8,11 @@ import { PHONE } from "./look";
 import type { Looking, State } from "./state";
 import { hinted } from "./words";
 
-/** What to set in a test, and how certain that is. */
-function decisionOf(view: View, group: Pick<Looking["group"], "id">): string {
-  const found = view.decisions.find(({ test }) => test === group.id);
-  return found ? `${found.set}: ${found.why}.` : "no result.";
+/** The result of a test: what to set, and how certain that is. */
+function decisionOf({ decisions }: View, { id }: Looking["group"]): string {
+  const found = decisions.find(({ test }) => test === id);
+  return found ? capital(`${found.set}: ${found.why}.`) : "No result.";
 }
-
-/** The result of the test. */
-const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string => capital(decisionOf(view, group));
 
 /** The selection of a test. */
 export function picker(state: State, { view, group }: Looking): HTMLElement {
@@ -24,7 +21,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
     const next = view.groups[(at + by + view.groups.length) % view.groups.length];
     if (next) state.openGroup(next.id);
   };
-  const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
+  const measured = candidates(view, group).filter(isMeasured).length;
   const [young, old] = (group.age_ns ?? []) as number[];
   const facts = [
     `${counted(measured, "option")} measured`,
@@ -43,7 +40,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       { class: "controls" },
       select(
         "test",
-        view.groups.map((each) => ({ value: each.id, text: testOf(view, each)?.title ?? each.id })),
+        view.groups.map((each) => ({ value: each.id, text: titleOf(view, each.id) })),
         group.id,
         (id) => state.openGroup(id),
       ),
@@ -52,7 +49,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next test" }, "›"),
     ),
     // That of the only test is at the top of the page.
-    view.groups.length > 1 && !view.versus && h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
+    view.groups.length > 1 && !view.versus && h("p", { class: "verdict" }, ...hinted(decisionOf(view, group))),
     h("p", { class: "reading" }, ...hinted(`${facts.filter((part) => part).join(", ")}.`)),
   );
 }

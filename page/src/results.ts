@@ -1,15 +1,12 @@
 // The results with the texts of the document: the sentence, what to set, the matrix, cautions, the next steps, and a table for each
 // test with pictures of its intervals. Draws the document and judges nothing.
 
-import { type Ground, interval, scale } from "./bound";
-import { cellOf, recommendedOf, type Matrix, type Test, type TestTexts, type View } from "./data";
+import { type Ground, groundOf, interval, scale } from "./bound";
+import { cellOf, type Test, type TestTexts, type View } from "./data";
 import { h, table } from "./dom";
-import { percent } from "./format";
-import { following } from "./lines";
+import { percent, sentence } from "./format";
 import { USED } from "./look";
-import { isBeyond, scaleEnd } from "./scale";
-import { subjects } from "./subjects";
-import { type Explained, hinted, words } from "./words";
+import { bullets, type Explained, flagged, hinted, words } from "./words";
 
 /** The tables of more tests are folded. */
 const TESTS_MAX = 6;
@@ -23,8 +20,7 @@ export function results(view: View, open: (test: string) => void): HTMLElement {
   const explained: Explained = new Set();
   const { tests, texts } = view;
   const many = tests.length > TESTS_MAX;
-  const reach = scaleEnd(view);
-  const ground = { reach, margin: view.plan.margin, isCut: isBeyond(view, reach) };
+  const ground = groundOf(view);
   const tables = tests.map((test, at) => one(view, test, texts[at], ground, open, explained));
   return h(
     "section",
@@ -51,12 +47,7 @@ function first(view: View, open: (test: string) => void, explained: Explained): 
       matrix && matrixOf(matrix, open),
     ),
     cautions.length > 0 &&
-      h(
-        "div",
-        { class: "facts" },
-        h("h3", {}, "Cautions"),
-        h("ul", { class: "summary" }, ...cautions.map((text) => h("li", {}, ...hinted(text, explained)))),
-      ),
+      h("div", { class: "facts" }, h("h3", {}, "Cautions"), bullets(cautions, explained, "summary")),
     following(next),
   );
 }
@@ -80,8 +71,8 @@ const link = (test: string, text: string, open: (test: string) => void): HTMLEle
   h("a", { href: "#evidence", onclick: () => open(test), title: "See the evidence" }, text);
 
 /** Tests as rows, options as columns. */
-function matrixOf({ heading, columns, rows }: Matrix, open: (test: string) => void): HTMLElement {
-  const row = ({ test, name, part, cells }: Matrix["rows"][number]) =>
+function matrixOf({ heading, columns, rows }: NonNullable<View["matrix"]>, open: (test: string) => void): HTMLElement {
+  const row = ({ test, name, part, cells }: (typeof rows)[number]) =>
     h(
       "tr",
       {},
@@ -102,7 +93,7 @@ function one(
   view: View,
   test: Test,
   texts: TestTexts | undefined,
-  { reach, isCut }: Ground,
+  ground: Ground,
   open: (test: string) => void,
   explained: Explained,
 ): HTMLElement | null {
@@ -122,7 +113,7 @@ function one(
     { class: "texts test" },
     h("h3", {}, link(test.id, test.title, open)),
     basis ? line(basis) : null,
-    texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
+    texts.rows.length > 0 && optionsOf(view, test, texts, ground),
     texts.rows.length > ROWS_MAX &&
       h("p", {}, `${texts.rows.length - ROWS_MAX} more options: bytegauge report ${view.session} --full.`),
     ...others.map(line),
@@ -146,7 +137,7 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
   const row = ({ id, at }: { id: string; at: number }) => {
     const option = options.get(id);
     const name = option?.label ?? id;
-    const isUsed = id === recommendedOf(view, test);
+    const isUsed = option?.status === "use";
     const text = (look: string | null, { heading, texts, right }: TestTexts["columns"][number]) =>
       h("td", { "data-head": heading, class: right ? "number" : look }, texts[at] ?? "");
     return h(
@@ -166,20 +157,67 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
   const rows = texts.rows.map((id, at) => ({ id, at }));
   // Those with an interval come first.
   const without = ({ id }: { id: string }) => Number(options.get(id)?.slower_upper == null);
-  if (rows.length > ROWS_MAX) rows.sort((a, b) => without(a) - without(b));
+  rows.sort((a, b) => without(a) - without(b));
   return table(test.title, heads, rows.slice(0, ROWS_MAX).map(row), { kind: "options cards" });
 }
+
+/** A command on a line of its own: one click selects all of it. */
+function command(words: string): HTMLElement {
+  return h("pre", { class: "command", tabindex: 0 }, h("code", {}, ...flagged(words)));
+}
+
+/** The next steps: the purpose of each command, then the command. */
+function following(next: View["next"]): HTMLElement | false {
+  const steps = next.flatMap(({ command: typed, text }) =>
+    typed ? [h("p", {}, sentence(`${text}:`)), command(typed)] : [h("p", {}, sentence(`${text}.`))],
+  );
+  return next.length > 0 && h("section", { class: "texts" }, h("h3", {}, "Next"), ...steps);
+}
+
+/** Metrics of a program whose names need an explanation. */
+const MEASURED: Record<string, string> = { wall: "the time of a run (wall)" };
+
+/** The subjects of a comparison of two, or of `tune` on a program; null in other sessions. */
+function subjects({ versus, tune }: View): HTMLElement | null {
+  return versus ? two(versus) : tune ? program(tune) : null;
+}
+
+/** What A and B are. */
+function two({ a, b, alike }: NonNullable<View["versus"]>): HTMLElement {
+  const side = (name: string, { words, differs, reason }: typeof a) => {
+    const apart = Object.entries(differs ?? {}).map(([factor, level]) => `${factor} ${level}`);
+    return h(
+      "p",
+      {},
+      h("b", {}, name),
+      " ",
+      h("code", {}, words),
+      apart.length > 0 ? ` (${apart.join(", ")})` : "",
+      reason ? `: ${reason}` : "",
+    );
+  };
+  return h(
+    "section",
+    { id: "subjects", class: "texts", "aria-labelledby": "subjects-title" },
+    h("h3", { id: "subjects-title" }, "Comparison of A and B"),
+    side("A", a),
+    side("B", b),
+    alike ? h("p", { class: "reading" }, `Both: ${alike}.`) : null,
+  );
+}
+
+/** What was measured of a program. */
+const program = (tune: NonNullable<View["tune"]>): HTMLElement =>
+  h(
+    "p",
+    { id: "subjects", class: "reading" },
+    `${tune.program}: measured ${MEASURED[tune.metric] ?? tune.metric}${tune.default == null ? "" : `; present value ${tune.default}`}.`,
+  );
 
 /** Every finding and the scope, folded away; the cautions have the most important ones. */
 function findings({ findings, scope }: View, explained: Explained): HTMLElement | false {
   const list = (name: string, texts: string[]) =>
-    texts.length > 0 &&
-    h(
-      "div",
-      {},
-      h("p", {}, h("b", {}, name)),
-      h("ul", {}, ...texts.map((text) => h("li", {}, ...hinted(text, explained)))),
-    );
+    texts.length > 0 && h("div", {}, h("p", {}, h("b", {}, name)), bullets(texts, explained));
   const all = findings.map(({ text }) => text);
   const content = [list("Findings", all), list("Valid for", scope)].filter((each) => each !== false);
   return content.length > 0 && folded(`All findings (${all.length})`, content, "findings");

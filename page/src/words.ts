@@ -84,6 +84,10 @@ export function hinted(text: string, explained?: Explained): (Node | string)[] {
   );
 }
 
+/** Texts as a list. */
+export const bullets = (texts: string[], explained: Explained, kind?: string): HTMLElement =>
+  h("ul", { class: kind }, ...texts.map((text) => h("li", {}, ...hinted(text, explained))));
+
 /** All terms, and the names of levels that occur in a session, folded away. */
 export function words(view: View): HTMLElement {
   const listed = WORDS.map(({ words, meaning }): [string, string] => [words.join(", "), meaning]);

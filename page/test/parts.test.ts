@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { place } from "../src/bound";
+import { place, scaleEnd, ticksAs } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
 import { mayBeBest, ranked } from "../src/figures/compared";
 import { flat, withRole } from "../src/figures/facts";
@@ -11,7 +11,6 @@ import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
-import { scaleEnd, ticksAs } from "../src/scale";
 import { seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
 import { pieces, type Explained, WORDS } from "../src/words";
