@@ -3,41 +3,53 @@
 
 import { madeAt, nothingMeasured, titleOf } from "./data";
 import { h } from "./dom";
-import { makers, type Maker } from "./figures/all";
-import { missing } from "./figures/facts";
-import { type Figure, frame, lacking } from "./frame";
+import { missing, options } from "./figures/facts";
+import { heatmap } from "./figures/heatmap";
+import { knee } from "./figures/knee";
+import { load } from "./figures/load";
+import { overTime } from "./figures/over-time";
+import { percentiles } from "./figures/percentiles";
+import { sweep } from "./figures/sweep";
+import { type Figure, frame } from "./frame";
 import { index, picker } from "./picker";
 import type { Looking, State } from "./state";
 
-export interface Evidence {
-  element: HTMLElement;
-  /** Makes all figures for the selection. */
-  show(): void;
-  /** Draws all figures again, for another width or colour. */
-  redraw(): void;
+/**
+ * Makes a figure for the selection; null if there is nothing to draw. `redraw` makes it again; `selectCell` selects a
+ * cell and makes the other figures again.
+ */
+type Maker = (looking: Looking, redraw: () => void, selectCell: (id: string) => void) => Figure | HTMLElement | null;
+
+/** The figures of the page, in their order. */
+const MAKERS: Maker[] = [heatmap, sweep, percentiles, load, knee, overTime, options];
+
+/** The place of a figure. */
+interface Slot {
+  place: HTMLElement;
+  /** Makes the figure again. */
+  make(): void;
+  /** Draws it again. */
+  draw(): void;
 }
 
-export function evidence(state: State): Evidence {
+/** The element; `show` makes all figures for the selection, `redraw` draws them again, for another width or colour. */
+export function evidence(state: State) {
   const element = h("section", { id: "evidence", "aria-labelledby": "evidence-title" });
-  const redraws = new Map<Element, () => void>();
-  /** Makes the figure of a place again. */
-  const remakes = new Map<Element, () => void>();
+  let slots: Slot[] = [];
   /** Fills the list of figures again: settings change their titles. */
   let relist = () => {};
 
-  /** The place of a figure. */
-  function slot(make: Maker): HTMLElement {
+  function slotOf(maker: Maker): Slot {
     const place = h("div", { class: "slot" });
+    const slot: Slot = { place, make: again, draw: () => {} };
     const fill = (): void => {
       const looking = state.looking();
-      const figure = looking && make(looking, again, selectCell);
-      redraws.delete(place);
-      if (!figure) return place.replaceChildren();
-      if (figure instanceof HTMLElement) return place.replaceChildren(figure);
-      if ("needs" in figure) return place.replaceChildren(lacking(figure));
+      const figure = looking && maker(looking, again, selectCell);
+      slot.draw = () => {};
+      if (!figure || figure instanceof HTMLElement) return place.replaceChildren(...(figure ? [figure] : []));
       const framed = frame(figure, conditions(looking, figure), prefix(looking, figure));
       place.replaceChildren(framed.element);
-      redraws.set(place, framed.redraw);
+      slot.draw = framed.redraw;
     };
     // The select that the reader changed keeps the focus, and open lists stay open.
     function again(): void {
@@ -45,32 +57,26 @@ export function evidence(state: State): Evidence {
       const unfolded = [...place.querySelectorAll("details[open]")].map((list) => list.className);
       fill();
       for (const list of place.querySelectorAll("details")) list.open = unfolded.includes(list.className);
-      redraws.get(place)?.();
+      slot.draw();
       relist();
       if (focused >= 0) place.querySelectorAll("select")[focused]?.focus();
     }
     function selectCell(id: string): void {
       state.chooseCell(id);
-      for (const [other, remake] of remakes) if (other !== place) remake();
+      for (const other of slots) if (other !== slot) other.make();
     }
-    remakes.set(place, again);
     fill();
-    return place;
+    return slot;
   }
 
-  function redraw(): void {
-    for (const [place, again] of redraws) {
-      if (place.isConnected) again();
-      else redraws.delete(place);
-    }
-  }
+  const redraw = (): void => slots.forEach((slot) => slot.draw());
 
   function show(): void {
     const looking = state.looking();
-    const empty = emptyEvidence(state, looking);
-    if (empty || !looking) return element.replaceChildren(...(empty ?? []));
-    remakes.clear();
-    const figures = h("div", { class: "figures" }, ...makers.map(slot));
+    slots = [];
+    if (!looking || nothingMeasured(looking.view)) return element.replaceChildren(...withoutFigures(looking));
+    slots = MAKERS.map(slotOf);
+    const figures = h("div", { class: "figures" }, ...slots.map(({ place }) => place));
     const list = index(figures);
     relist = list.fill;
     element.replaceChildren(picker(state, looking), list.element, figures);
@@ -80,18 +86,14 @@ export function evidence(state: State): Evidence {
   return { element, show, redraw };
 }
 
-/** The text of a session without evidence; null in other sessions. */
-function emptyEvidence({ view }: State, looking: Looking | undefined): Node[] | null {
+/** The text of a session without a test, or without a measured option. */
+function withoutFigures(looking: Looking | undefined): Node[] {
   if (!looking) return [h("p", { class: "nothing" }, "This session has no test, so there is no evidence.")];
-  if (!nothingMeasured(view)) return null;
-  const absent = missing(view);
+  const text = "Nothing was measured, so there is no figure. The table lists the outcome of each option.";
+  const absent = missing(looking.view);
   return [
     h("h2", { id: "evidence-title" }, "Evidence"),
-    h(
-      "p",
-      { class: "nothing" },
-      "Nothing was measured, so there is no figure. The table lists the outcome of each option.",
-    ),
+    h("p", { class: "nothing" }, text),
     ...(absent ? [absent] : []),
   ];
 }

@@ -1,5 +1,6 @@
 // The frame of every figure: heading, caption, notes on demand, controls, the drawing, its data as a table and as files.
 
+import type { Level } from "./data";
 import { h, table as laidOut } from "./dom";
 import { ink, paper } from "./look";
 import { csv, png, save, standalone, type Table } from "./save";
@@ -28,21 +29,9 @@ export interface Figure {
   table(): Table;
 }
 
-/** A figure that has nothing to draw yet. */
-export interface Lacking {
-  id: string;
-  title: string;
-  /** What it would need, in a sentence. */
-  needs: string;
-}
-
 /** Caption and notes as one text: for saved files and screen readers. */
 export const readingOf = ({ caption, notes = [] }: Pick<Figure, "caption" | "notes">): string =>
   [caption, ...notes].filter((line) => line).join(" ");
-
-/** The line that replaces a figure without data. */
-export const lacking = ({ id, title, needs }: Lacking): HTMLElement =>
-  h("p", { id, class: "lacking" }, h("b", {}, title), ": ", ...hinted(needs));
 
 /** The heading of a figure, and the buttons that save it. */
 export function headed(id: string, title: string, files: [name: string, save: () => void][]): HTMLElement {
@@ -136,7 +125,7 @@ function files(
 export function tableOf({ columns, rows }: Table, name: string, kind?: string): HTMLElement {
   const shown = rows.slice(0, ROWS_MAX);
   const more = rows.length - shown.length;
-  const value = (value: string | number | null, at: number) =>
+  const value = (value: Level | undefined, at: number) =>
     h(
       "td",
       { class: typeof value === "number" ? "number" : null, "data-head": at > 0 ? columns[at] : null },
@@ -153,9 +142,8 @@ export function tableOf({ columns, rows }: Table, name: string, kind?: string): 
   );
 }
 
-function text(value: string | number | null): string {
-  if (value == null) return "";
-  if (typeof value === "string") return value;
+function text(value: Level | undefined): string {
+  if (typeof value !== "number") return String(value ?? "");
   // A size is exact; a rate has the digits that can be measured.
   return String(Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? value : Number(value.toPrecision(6)));
 }

@@ -1,20 +1,20 @@
 // Saves a figure as SVG or PNG and its data as CSV. Files are made in memory; nothing leaves the machine.
 
 import { csvFormatRows } from "d3-dsv";
+import type { Level } from "./data";
 import { svg } from "./dom";
+import { inLines } from "./look";
 
 /** Columns and rows of a figure's data. */
 export interface Table {
   columns: string[];
-  rows: (string | number | null)[][];
+  rows: (Level | undefined)[][];
 }
 
 /** RFC 4180; a text that a spreadsheet would run as a formula gets a leading apostrophe. */
 export function csv({ columns, rows }: Table): string {
-  const field = (value: string | number | null): string => {
-    if (value == null) return "";
-    return typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  };
+  const field = (value: Level | undefined): string =>
+    typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
   return `${csvFormatRows([columns, ...rows].map((row) => row.map(field)))}\n`;
 }
 
@@ -40,7 +40,7 @@ export function standalone(
 ): string {
   const { parts, right, bottom } = placed(drawings, HEAD + LINE * lines.length);
   const width = Math.ceil(Math.max(right + 16, WIDTH_MIN));
-  const text = wrapped(caption, Math.floor((width - 32) / LETTER));
+  const text = inLines(caption, Math.floor((width - 32) / LETTER), Number.POSITIVE_INFINITY);
   const height = Math.ceil(bottom + 12 + (text.length > 0 ? LINE * text.length + 8 : 0));
   const faint = { fill: colour, "fill-opacity": 0.75, x: 16 };
   const root = svg(
@@ -89,17 +89,6 @@ function placed(drawings: SVGSVGElement[], head: number): { parts: Node[]; right
 const [HEAD, LINE, LETTER] = [46, 16, 6.4];
 /** The least width of a caption; pixels. */
 const WIDTH_MIN = 420;
-
-/** A text in lines of at most `letters`, except for longer words. */
-export function wrapped(text: string, letters: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ").filter((part) => part !== "")) {
-    const last = lines.at(-1);
-    if (last != null && last.length + 1 + word.length <= letters) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines;
-}
 
 /** The file as a picture of pixels, in double resolution. */
 export async function png(svg: string): Promise<Blob> {

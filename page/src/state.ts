@@ -1,6 +1,6 @@
 // The reader's selection: a session, one of its groups, and a cell of that group.
 
-import { type CellView, candidates, cellOf, type GroupView, groupOf, pivot, recommendedOf, type View } from "./data";
+import { type CellView, candidates, cellOf, type GroupView, pivot, recommendedOf, type View } from "./data";
 
 export interface Looking {
   view: View;
@@ -10,32 +10,26 @@ export interface Looking {
 }
 
 export class State {
-  private session = 0;
+  /** The number of the session. */
+  at = 0;
   private groupId: string | null = null;
   private cellId: string | null = null;
   private readonly listeners: (() => void)[] = [];
 
-  constructor(private readonly documents: View[]) {}
-
-  get views(): readonly View[] {
-    return this.documents;
-  }
+  constructor(readonly views: View[]) {}
 
   get view(): View {
-    const view = this.views[this.session];
+    const view = this.views[this.at];
     if (!view) throw new Error("a page has a session at least");
     return view;
-  }
-
-  get at(): number {
-    return this.session;
   }
 
   /** The selection; undefined in a session without a group. */
   looking(): Looking | undefined {
     const view = this.view;
+    const { groups } = view;
     const group =
-      groupOf(view, this.groupId) ?? view.groups.find((group) => recommendedOf(view, group)) ?? view.groups[0];
+      groups.find(({ id }) => id === this.groupId) ?? groups.find((each) => recommendedOf(view, each)) ?? groups[0];
     if (!group) return undefined;
     const chosen = cellOf(view, this.cellId);
     return {
@@ -45,17 +39,15 @@ export class State {
     };
   }
 
-  openSession(index: number): void {
-    this.session = index;
-    this.groupId = null;
-    this.cellId = null;
-    this.tell();
+  openSession(at: number): void {
+    this.at = at;
+    this.openGroup(null);
   }
 
-  openGroup(id: string): void {
+  openGroup(id: string | null): void {
     this.groupId = id;
     this.cellId = null;
-    this.tell();
+    for (const listener of this.listeners) listener();
   }
 
   /** Selects a cell without an event: the evidence makes what shows it again. */
@@ -65,9 +57,5 @@ export class State {
 
   onChange(listener: () => void): void {
     this.listeners.push(listener);
-  }
-
-  private tell(): void {
-    for (const listener of this.listeners) listener();
   }
 }

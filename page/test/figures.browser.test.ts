@@ -325,6 +325,9 @@ inBrowser("the figures in a browser", () => {
     expect(await many.elements()).toBeLessThan(6_000);
     const none = await open(fileOf([grid(3, 2)]));
     expect(await none.page.locator("#over-time").count()).toBe(0);
+    const short = await open(fileOf([{ ...grid(3, 2), interval_ns: 1e8 }]));
+    const needs = (await short.page.locator("p#over-time").textContent())?.replaceAll("\u00a0", " ");
+    expect(needs, "requested, of trials that are too short").toContain("interval of 100 ms");
     expect([...trouble, ...many.trouble]).toEqual([]);
   });
 

@@ -1,18 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { place, scaleEnd, ticksAs } from "../src/bound";
-import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
+import { type CellView, madeAt, nothingMeasured, pivot } from "../src/data";
 import { mayBeBest, ranked } from "../src/figures/compared";
 import { flat, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { across, axes, isJoined, spread, topOf } from "../src/figures/axes";
-import { overTime } from "../src/figures/over-time";
 import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
-import { csv, wrapped } from "../src/save";
+import { csv } from "../src/save";
 import { seriesOf, seriesOfLevels } from "../src/series";
-import type { Looking } from "../src/state";
 import { pieces, type Explained, WORDS } from "../src/words";
 import { cell, grid, session } from "./planted";
 
@@ -183,14 +181,6 @@ test("one wide interval does not flatten the others", () => {
   expect(topOf([value(0.2, 0.6), value(2, 5.1)], true), "a logarithmic axis has room for it").toBe(5.1);
 });
 
-test("a figure over time needs long trials", () => {
-  const view = session([cell({ id: "a", factors: {} })]);
-  const looking = (view: View) => ({ view, group: view.groups[0], cell: view.cells[0] }) as Looking;
-  expect(overTime(looking(view))).toBeNull();
-  const found = overTime(looking({ ...view, interval_ns: 1e8 }));
-  expect(found && "needs" in found && found.needs.replaceAll("\u00a0", " ")).toContain("interval of 100 ms");
-});
-
 test("a legend has the lines that are drawn", () => {
   expect([1, 2, 3].map((marks) => isJoined(marks, true, 2))).toEqual([false, false, true]);
   expect([1, 2].map((marks) => isJoined(marks, false, 2))).toEqual([false, true]);
@@ -357,9 +347,5 @@ describe("a saved picture", () => {
     expect(madeAt(view)).toBe(made);
     view.environment.foreign_cpus = 1.24;
     expect(madeAt(view)).toBe(`${made} · other programs used 1.2 CPUs`);
-  });
-  test("its caption has lines", () => {
-    expect(wrapped("one two three incomprehensibilities", 9)).toEqual(["one two", "three", "incomprehensibilities"]);
-    expect(wrapped("", 9)).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { csv, save, type Table } from "../save";
 import type { Looking } from "../state";
-import { hinted, type Explained } from "../words";
+import { bullets, hinted } from "../words";
 
 /** A table in its own frame; null without rows. The page can show a shorter table than the saved one. */
 function panel(id: string, title: string, reading: string, table: Table, shown = table): HTMLElement | null {
@@ -47,12 +47,11 @@ export function options({ view, cell }: Looking): HTMLElement | null {
   });
   const table = { columns: ["option", "requested", "writing end", "reading end", "in force?"], rows };
   const caption = `Options of ${cell.label || cell.id}, as the kernel reported them during the measurement.`;
-  if (known.some(([, option]) => isRequested(option)))
-    return panel("options", "Socket options, requested and in force", caption, table);
-  return panel("options", "Socket options in force, none of them requested", caption, table, {
-    columns: ["option", "writing end", "reading end"],
-    rows: rows.map(([option, , source, sink]) => [option ?? "", source ?? "", sink ?? ""]),
-  });
+  const requested = known.some(([, option]) => isRequested(option));
+  const title = requested
+    ? "Socket options, requested and in force"
+    : "Socket options in force, none of them requested";
+  return panel("options", title, caption, table);
 }
 
 /** The roles of cells that are not options: they can have the name of an option. */
@@ -70,40 +69,37 @@ export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | 
 
 /** Cells that were not measured, and why. */
 export function missing(view: View): HTMLElement | null {
-  const several = view.groups.length > 1;
   const absent = view.cells.filter((cell) => cell.outcome !== "measured");
-  const rows = absent.map((cell) => [
-    cell.id,
-    ...(several ? [titleOf(view, cell.group)] : []),
-    withRole(cell),
-    cell.outcome,
-    cell.reason ?? "",
-  ]);
-  const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
-  const reading = floors === rows.length ? "No option is missing: the failed trials measure bytegauge itself." : "";
-  const alike = new Map<string, CellView[]>();
-  for (const cell of absent) {
-    const key = JSON.stringify([cell.outcome, cell.reason ?? ""]);
-    alike.set(key, [...(alike.get(key) ?? []), cell]);
-  }
+  const rows = absent.map((cell) => [cell.id, titleOf(view, cell.group), withRole(cell), cell.outcome, cell.reason]);
+  const alike = grouped(absent, ({ outcome, reason }) => `${outcome} ${reason ?? ""}`);
   return panel(
     "missing",
     "Not measured",
-    reading,
-    { columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"], rows },
+    "",
+    { columns: ["cell", "group", "label", "outcome", "reason"], rows },
     {
       columns: ["options", "outcome", "reason"],
       // Cells with the same reason are one row.
-      rows: [...alike].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
+      rows: alike.map((all) => [listed(all, view.groups.length > 1), all[0].outcome, all[0].reason]),
     },
   );
 }
 
 /** Cells by their names, each with its groups. */
-function listed(cells: CellView[], several: boolean): string {
-  const groups = new Map<string, string[]>();
-  for (const cell of cells) groups.set(withRole(cell), [...(groups.get(withRole(cell)) ?? []), cell.group]);
-  return [...groups].map(([name, all]) => (several ? `${name} (${all.join(", ")})` : name)).join("; ");
+const listed = (cells: CellView[], several: boolean): string =>
+  grouped(cells, withRole)
+    .map((all) => `${withRole(all[0])}${several ? ` (${all.map(({ group }) => group).join(", ")})` : ""}`)
+    .join("; ");
+
+/** Cells with the same key, in the order of their first ones. */
+function grouped(cells: CellView[], keyOf: (cell: CellView) => string): [CellView, ...CellView[]][] {
+  const groups = new Map<string, [CellView, ...CellView[]]>();
+  for (const cell of cells) {
+    const own = groups.get(keyOf(cell));
+    if (own) own.push(cell);
+    else groups.set(keyOf(cell), [cell]);
+  }
+  return [...groups.values()];
 }
 
 /** How quiet a machine of a grade is. */
@@ -167,43 +163,28 @@ const plain = (name: string, value: unknown): string =>
 export function flat(value: Record<string, unknown>, path = ""): [string, string][] {
   return Object.entries(value).flatMap(([name, inner]): [string, string][] => {
     const key = path ? `${path} · ${name}` : name.replaceAll("_", " ");
-    if (inner == null) return [];
-    if (Array.isArray(inner))
-      return inner.length > 0
-        ? [
-            [
-              key,
-              inner
-                .map((one) =>
-                  one && typeof one === "object"
-                    ? (cache(one as Record<string, unknown>) ??
-                      Object.entries(one)
-                        .map(([name, part]) => `${name} ${plain(name, part)}`)
-                        .join(" "))
-                    : String(one),
-                )
-                .join(", "),
-            ],
-          ]
-        : [];
-    return typeof inner === "object" ? flat(inner as Record<string, unknown>, key) : [[key, plain(name, inner)]];
+    if (inner == null || (Array.isArray(inner) && inner.length === 0)) return [];
+    if (Array.isArray(inner)) return [[key, inner.map(item).join(", ")]];
+    return isRecord(inner) ? flat(inner, key) : [[key, plain(name, inner)]];
   });
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value != null;
+
+/** An item of a list. */
+function item(one: unknown): string {
+  if (!isRecord(one)) return String(one);
+  const facts = Object.entries(one).map(([name, part]) => `${name} ${plain(name, part)}`);
+  return cache(one) ?? facts.join(" ");
 }
 
 /** The notes of the session. */
 export function notes(view: View): HTMLElement | null {
-  const explained: Explained = new Set();
+  if (view.notes.length === 0) return null;
   /** Notes are stored with the number of their test. */
   const named = (note: string): string => {
     const test = view.tests.find(({ id }) => note.startsWith(`${id}: `));
     return test ? test.name + note.slice(test.id.length) : note;
   };
-  return view.notes.length > 0
-    ? h(
-        "section",
-        { class: "texts", id: "notes" },
-        h("h3", {}, "Notes"),
-        h("ul", {}, ...view.notes.map((note) => h("li", {}, ...hinted(named(note), explained)))),
-      )
-    : null;
+  return h("section", { class: "texts", id: "notes" }, h("h3", {}, "Notes"), bullets(view.notes.map(named), new Set()));
 }

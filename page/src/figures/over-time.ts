@@ -2,80 +2,73 @@
 
 import * as Plot from "@observablehq/plot";
 import { cellOf, type GroupView, type View } from "../data";
+import { h } from "../dom";
 import { capital, counted, duration, percent, quantity } from "../format";
-import type { Figure, Lacking, Note } from "../frame";
-import { accent, dashOf, draw, type Entry, faint, fromZero, heading, legend, tip, toneOf } from "../look";
+import type { Figure, Note } from "../frame";
+import { dashOf, draw, type Entry, faint, fromZero, heading, legend, tip, toneOf } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
+import { hinted } from "../words";
 
 /** More flows have one colour. */
 const COLOURS_MAX = 6;
 /** The width of the line of all flows, and of one; pixels. */
 const [BOLD, THIN] = [2.6, 1.2];
-/** The least visible share of a warm-up. */
-const VISIBLE = 0.003;
 
 type Found = NonNullable<GroupView["over_time"]>;
 
 /** The trial, and what its panels share. */
-interface Trial extends Found {
-  /** `throughput`. */
-  what: string;
-  /** The end of the trial, nanoseconds. */
-  end: number;
-  /** The warm-up, nanoseconds; 0 if it is not visible. */
-  warmup: number;
-  /** Each flow has its own colour. */
-  coloured: boolean;
-}
+type Trial = ReturnType<typeof trialOf>;
 
 /** The corners of a line of steps: each rate from the start of its interval to the end. */
 export function corners(rates: number[], interval_ns: number): { at: number; rate: number }[] {
   return rates.flatMap((rate, step) => [step, step + 1].map((end) => ({ at: end * interval_ns, rate })));
 }
 
-export function overTime({ view, group }: Looking): Figure | Lacking | null {
+export function overTime({ view, group }: Looking): Figure | HTMLElement | null {
   const found = group.over_time;
-  if (!found || found.sum.length === 0)
-    return view.interval_ns == null
-      ? null
-      : {
-          id: "over-time",
-          title: "One trial over time",
-          needs: `trials of a second or more (--trial-time 10s), longer than the requested interval of ${duration(view.interval_ns)}.`,
-        };
+  if (!found || found.sum.length === 0) return view.interval_ns == null ? null : lacking(view.interval_ns);
   const trial = trialOf(view, group, found);
   const { interval_ns, unit, flows, sum, mean } = found;
   const label = cellOf(view, found.cell)?.label;
-  const several = flows.length > 1;
   return {
     id: "over-time",
     title: capital(`${trial.what} over time, in one long trial`),
     caption: `The last long trial${label ? ` of ${label}` : ""}: ${quantity(mean, unit)} on average of ${counted(sum.length, "step")} of ${duration(interval_ns)}.`,
     notes: notesOf(view, trial),
     table: () => ({
-      columns: ["from_ns", "to_ns", "rate", ...(several ? flows.map((_, flow) => `flow_${flow + 1}`) : [])],
+      columns: ["from_ns", "to_ns", "rate", ...flows.map((_, flow) => `flow_${flow + 1}`)],
       rows: sum.map((rate, step) => [
         step * interval_ns,
         (step + 1) * interval_ns,
         rate,
-        ...(several ? flows.map((rates) => rates[step] ?? null) : []),
+        ...flows.map((rates) => rates[step]),
       ]),
     }),
     draw: (width) => drawn(trial, width),
   };
 }
 
-function trialOf(view: View, group: GroupView, found: Found): Trial {
+/** The line in place of the figure, if it was requested. */
+function lacking(interval_ns: number): HTMLElement {
+  const needs = `trials of a second or more (--trial-time 10s), longer than the requested interval of ${duration(interval_ns)}.`;
+  return h("p", { id: "over-time", class: "lacking" }, h("b", {}, "One trial over time"), ": ", ...hinted(needs));
+}
+
+function trialOf(view: View, group: GroupView, found: Found) {
   const calls = cellOf(view, found.cell)?.estimate.metric === "calls";
   const rate = found.unit !== "bytes/s" ? RATES["nops"] : calls ? "bytes of requests and replies" : RATES["throughput"];
   const end = found.sum.length * found.interval_ns;
   const warmup = group.warmup_ns ?? 0;
   return {
     ...found,
+    /** `throughput`. */
     what: rate ?? "rate",
+    /** The end of the trial, nanoseconds. */
     end,
-    warmup: warmup > VISIBLE * end && warmup < end ? warmup : 0,
+    /** The warm-up, nanoseconds; 0 if it is longer than the trial. */
+    warmup: warmup < end ? warmup : 0,
+    /** Each flow has its own colour. */
     coloured: found.flows.length <= COLOURS_MAX,
   };
 }
@@ -144,7 +137,7 @@ function sumMarks(trial: Trial, sum: number[]): Plot.Markish[] {
   const { interval_ns, unit } = trial;
   const steps = sum.map((rate, step) => ({ step, at: (step + 0.5) * interval_ns, rate }));
   return [
-    line(trial, sum, { stroke: accent(), strokeWidth: BOLD }),
+    line(trial, sum, { stroke: toneOf(0), strokeWidth: BOLD }),
     tip(
       steps,
       { x: "at", y: "rate" },
