@@ -1,14 +1,12 @@
 // The documents of the page and look-ups in them. Computes no statistics: every number comes from the document.
 
-import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
+import type { BytegaugeReport, CellView, FactorView, GroupView, OptionResult, Test } from "./document";
 
 /** The document of a session. */
 export type View = BytegaugeReport;
 /** The table and the lines of a test. */
 export type TestTexts = View["texts"][number];
-export type Matrix = NonNullable<View["matrix"]>;
 
-import type { OptionResult, Test } from "./document";
 export type { CellView, FactorView, GroupView, OptionResult, Test } from "./document";
 
 /** A factor's level. */
@@ -35,27 +33,16 @@ export function level(of: CellView | GroupView, factor: string): Level {
   return ((of.factors as Record<string, Level>)[factor] ?? null) as Level;
 }
 
-/** The test of a group: its options and the recommendation. */
-export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
-  view.tests.find(({ id }) => id === group.id);
-
 /** The name of a group for people. */
-export const titleOf = (view: View, id: string): string => testOf(view, { id })?.title ?? id;
+export const titleOf = ({ tests }: View, group: string): string => tests.find(({ id }) => id === group)?.title ?? group;
 
-/** The heading of the intervals of a group's options. */
-export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
-  view.texts.find(({ test }) => test === group.id)?.columns.at(-1)?.heading ?? "slower by";
-
-/** The interval of a cell as the document has it; `–` without one. */
-export function slowerText(view: View, cell: CellView): string {
+/** The interval of a cell under its heading, as the document has it; nothing without one. */
+export function slowerBy(view: View, cell: CellView): string[] {
   const texts = view.texts.find(({ test }) => test === cell.group);
-  const at = texts?.rows.indexOf(cell.id) ?? -1;
-  return cell.above_best_upper == null ? "–" : (texts?.columns.at(-1)?.texts[at] ?? "–");
+  const column = texts?.columns.at(-1);
+  if (cell.above_best_upper == null || !column) return [];
+  return [`${column.heading} ${column.texts[texts?.rows.indexOf(cell.id) ?? -1] ?? "–"}`];
 }
-
-/** The option of a group to use; null if none is certain. */
-export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null =>
-  testOf(view, group)?.options.find(({ status }) => status === "use")?.id ?? null;
 
 /** The options of a document's tests by their cells, made once: a session can have thousands. */
 const optionsOf = new WeakMap<Test[], Map<string, OptionResult>>();
@@ -70,18 +57,30 @@ export function optionOf({ tests }: View, cell: CellView): OptionResult | undefi
   return options.get(cell.id);
 }
 
+/** Whether a cell is the option to use. */
+export const isRecommended = (view: View, cell: CellView): boolean => optionOf(view, cell)?.status === "use";
+
+/** Whether a cell is slower than the best. */
+export const isSlower = (view: View, cell: CellView): boolean => optionOf(view, cell)?.status === "avoid";
+
+/** Whether an option can be the best one of its test; null if it was not compared. */
+export function mayBeBest(view: View, cell: CellView): "yes" | "no" | null {
+  const status = optionOf(view, cell)?.status;
+  if (status === "use" || status === "as-good" || status === "undecided") return "yes";
+  return status === "avoid" ? "no" : null;
+}
+
 /** The cells of a group that are compared. */
 export function candidates(view: View, group: GroupView): CellView[] {
   return view.cells.filter((cell) => cell.group === group.id && cell.kind === "candidate");
 }
 
-export function cellOf(view: View, id: string | null | undefined): CellView | undefined {
-  return id == null ? undefined : view.cells.find((cell) => cell.id === id);
-}
+/** The option of a group to use; undefined if none is certain. */
+export const recommendedOf = (view: View, group: GroupView): CellView | undefined =>
+  candidates(view, group).find((cell) => isRecommended(view, cell));
 
-export function groupOf(view: View, id: string | null | undefined): GroupView | undefined {
-  return id == null ? undefined : view.groups.find((group) => group.id === id);
-}
+export const cellOf = (view: View, id: string | null): CellView | undefined =>
+  view.cells.find((cell) => cell.id === id);
 
 export function factorOf(view: View, name: string): FactorView {
   const found = view.plan.factors.find((factor) => factor.name === name);
@@ -117,32 +116,42 @@ export function withoutRelay(view: View, group: Pick<GroupView, "id">): CellView
   return view.cells.find((cell) => cell.kind === "ceiling" && cell.group === group.id && isMeasured(cell));
 }
 
-/** The cell that is selected first: the recommended one, else the one with the smallest upper end, else the fastest. */
-export function pivot(view: View, group: GroupView): CellView | undefined {
-  const recommended = cellOf(view, recommendedOf(view, group));
-  if (recommended) return recommended;
-  const measured = candidates(view, group).filter(isMeasured);
+/**
+ * The measured options of a group: confirmed ones in the order of the upper ends of their intervals, then those without an
+ * interval, the fastest first.
+ */
+export function ranked(view: View, group: GroupView): CellView[] {
   const most = (cell: CellView) => cell.above_best_upper ?? Number.MAX_VALUE;
-  const rate = (cell: CellView) => cell.estimate.median ?? 0;
-  return [...measured].sort((a, b) => most(a) - most(b) || rate(b) - rate(a))[0];
+  const order = (a: CellView, b: CellView) =>
+    Number(isConfirmed(b)) - Number(isConfirmed(a)) ||
+    most(a) - most(b) ||
+    Number(isRecommended(view, b)) - Number(isRecommended(view, a)) ||
+    (b.estimate.median ?? 0) - (a.estimate.median ?? 0);
+  return candidates(view, group).filter(isMeasured).sort(order);
 }
+
+/** The cell that is selected first: the recommended one, else the first of the ranking. */
+export const pivot = (view: View, group: GroupView): CellView | undefined =>
+  recommendedOf(view, group) ?? ranked(view, group)[0];
 
 /** Saved figures mention other programs from this CPU use on. */
 const OTHERS_MIN = 0.1;
 
 /** Where and when a session was measured, in a line: processor, kernel, date, CPU use of other programs; unknown parts are omitted. */
 export function madeAt({ environment, started, version }: View): string {
-  const { foreign_cpus: others } = environment;
-  const { cpu, kernel_release: kernel } = environment as unknown as {
-    cpu?: { model?: unknown; online?: unknown };
-    kernel_release?: unknown;
-  };
+  const { foreign_cpus: others, cpu, kernel_release: kernel } = environment as View["environment"] & Machine;
   const parts = [
-    typeof cpu?.model === "string" && `${cpu.model}${typeof cpu.online === "number" ? `, ${cpu.online} CPUs` : ""}`,
-    typeof kernel === "string" && `Linux ${kernel}`,
+    cpu?.model && `${cpu.model}${cpu.online == null ? "" : `, ${cpu.online} CPUs`}`,
+    kernel && `Linux ${kernel}`,
     `began ${started}`,
     `bytegauge ${version}`,
     others != null && others >= OTHERS_MIN && `other programs used ${others.toFixed(1)} CPUs`,
   ];
   return parts.filter((part) => part).join(" · ");
+}
+
+/** Facts of a machine that the schema leaves open. */
+interface Machine {
+  cpu?: { model?: string; online?: number };
+  kernel_release?: string;
 }

@@ -1,7 +1,8 @@
 // The look of figures: colours that colour-blind readers can distinguish, light and dark, with a symbol and a dash for each.
 
 import * as Plot from "@observablehq/plot";
-import { axisUnit, duration, evenTicksTo, logTicks, trimmed } from "./format";
+import { h } from "./dom";
+import { axisUnit, duration, evenTicksTo, logTicks, percent, trimmed } from "./format";
 
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
 const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
@@ -35,7 +36,6 @@ export const USED = "★";
 export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
-export const accent = () => colours()[0] ?? "currentColor";
 
 /** Plots; the result is always the bare drawing. */
 export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
@@ -82,7 +82,8 @@ export const SERIES_MAX = SYMBOLS.length;
 
 /** A linear axis from 0 to a tick that no value exceeds, and its unit, which belongs into the panel's title. */
 export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions; name: string } {
-  const { name, divisor } = axisUnit(unit, most);
+  const isShare = unit === "share";
+  const { name, divisor } = isShare ? { name: "", divisor: 1 } : axisUnit(unit, most);
   const ticks = evenTicksTo(most / divisor);
   const axis: Plot.ScaleOptions = {
     // Not a number for null, which would be drawn at 0.
@@ -92,7 +93,7 @@ export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions;
     grid: true,
     label: null,
     labelArrow: "none",
-    tickFormat: (value: number) => trimmed(value),
+    tickFormat: (value: number) => (isShare ? percent(value) : trimmed(value)),
   };
   return { axis, name };
 }
@@ -209,66 +210,58 @@ export const farApart = (unit: string, low: number, top: number): boolean =>
   unit !== "share" && low > 0 && top / low > FAR_APART;
 const FAR_APART = 20;
 
-/** An entry of a legend. */
+/** An entry of a legend: the look of a series, or other marks. */
 export interface Entry {
   name: string;
   /** The number of its look; null for the colour of many series. */
   series?: number | null;
-  /** The look of a single mark. */
-  look?: Plot.DotOptions;
   hollow?: boolean;
   /** No line joins its marks. */
   loose?: boolean;
-  /** The dashes of its line, instead of those of the series. */
-  dash?: string | undefined;
   /** The width of a line without marks, pixels. */
   line?: number;
-  /** A colour that no series has. */
-  tone?: string;
+  /** Other marks around a place. */
+  marks?(x: number, y: number): Plot.Markish[];
+}
+
+/** One mark in a legend. */
+export const single =
+  (look: Plot.DotOptions) =>
+  (x: number, y: number): Plot.Markish[] => [Plot.dot([[x, y]], look)];
+
+/** A line in a legend. */
+export const lineAt = (x: number, y: number, more: Plot.RuleYOptions): Plot.Markish =>
+  Plot.ruleY([y], { x1: x - 14, x2: x + 14, ...more } as Plot.RuleYOptions);
+
+/** The line and the mark of a series in a legend. */
+function seriesAt({ series, hollow, loose, line }: Entry, x: number, y: number): Plot.Markish[] {
+  const [look, stroke] = [series ?? 0, series == null ? faint() : toneOf(series)];
+  const joined = lineAt(x, y, { stroke, strokeWidth: line ?? 2, strokeDasharray: dashOf(look) });
+  if (line != null) return [joined];
+  const mark = Plot.dot([[x, y]], { symbol: symbolOf(look), r: 4.5, fill: hollow ? paper() : stroke, stroke });
+  return loose ? [mark] : [joined, mark];
 }
 
 /** A legend, as a drawing, so that saved files have it. */
 export function legend(title: string, entries: Entry[], width: number): SVGSVGElement {
   const step = Math.max(...entries.map((entry) => entry.name.length), 1) * 6.9 + 58;
   const columns = Math.max(1, Math.min(entries.length, Math.floor(width / step)));
-  const [wide, high] = [
-    Math.min(columns * step + 10, width),
-    Math.ceil(entries.length / columns) * 22 + (title ? 26 : 6),
-  ];
-  return draw(wide, {
+  const wide = Math.min(columns * step + 10, width);
+  const high = Math.ceil(entries.length / columns) * 22 + (title ? 26 : 6);
+  const drawing = draw(wide, {
     height: high,
     margin: 0,
-    ariaLabel: `What the marks mean${title ? `: ${title}` : ""}`,
+    ariaLabel: `What the marks mean: ${title || entries.map(({ name }) => name).join(", ")}`,
     x: { axis: null, domain: [0, wide], range: [0, wide] },
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow, loose, dash, line, look, tone: own }, at) => {
-        const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
-        const stroke = own ?? (series == null ? faint() : toneOf(series));
+      ...entries.flatMap((entry, at) => {
+        const [x, y] = [18 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
         return [
-          loose || look
-            ? null
-            : Plot.ruleY([y], {
-                x1: x,
-                x2: x + 28,
-                stroke,
-                strokeWidth: line ?? 2,
-                strokeDasharray: dash ?? dashOf(series ?? 0),
-              } as Plot.RuleYOptions),
-          line != null
-            ? null
-            : Plot.dot(
-                [[x + 14, y]],
-                look ?? {
-                  symbol: symbolOf(series ?? 0),
-                  r: 4.5,
-                  fill: hollow ? paper() : stroke,
-                  stroke,
-                },
-              ),
-          Plot.text([name], {
-            x: x + 36,
+          ...(entry.marks?.(x, y) ?? seriesAt(entry, x, y)),
+          Plot.text([entry.name], {
+            x: x + 22,
             y,
             textAnchor: "start",
             fill: ink(),
@@ -279,6 +272,8 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
       }),
     ],
   });
+  drawing.classList.add("key");
+  return drawing;
 }
 
 /** Narrower pages fold long content; pixels, as in the style sheet. */
@@ -286,8 +281,7 @@ export const PHONE = 560;
 /** Narrower figures have names above their rows, and panels below each other; pixels. */
 export const NARROW = 640;
 
-/** The width of a letter at most, and the height of a line; pixels. */
-const LETTER = 7;
+/** The height of a line, pixels. */
 export const LINE = 13;
 
 /** A name in at most `most` lines of at most `letters`, broken between words; a longer one ends with `…`. */
@@ -303,31 +297,14 @@ export function inLines(name: string, letters: number, most: number): string[] {
   return [...lines.slice(0, most - 1), `${last}…`];
 }
 
-/** The most lines of a name above its row, and left of it. */
-const LINES_MAX = { above: 4, left: 2 };
-
-/** Rows with names: the left margin, the scale, the marks of the names, and the height. On a narrow page the names are above the rows. */
-export function rows<Row extends { id: string }>(all: Row[], name: (row: Row) => string, width: number) {
-  const narrow = width < NARROW;
-  const longest = Math.max(...all.map((row) => name(row).length), 1);
-  const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
-  const letters = Math.floor((narrow ? width - 20 : left - 4) / LETTER);
-  const lines = new Map(all.map((row) => [row.id, inLines(name(row), letters, LINES_MAX[narrow ? "above" : "left"])]));
-  const more = narrow ? LINE * (Math.max(...[...lines.values()].map((each) => each.length), 1) - 1) : 0;
-  const y: Plot.ScaleOptions = {
-    type: "band",
-    domain: all.map((row) => row.id),
-    axis: null,
-    padding: narrow ? 0.62 : 0.3,
-  };
-  const names = Plot.text(all, {
-    y: "id",
-    text: (row: Row) => lines.get(row.id)?.join("\n") ?? "",
-    frameAnchor: "left",
-    // Names above their rows grow upwards.
-    ...(narrow ? { lineAnchor: "bottom", dy: -10, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
-    textAnchor: "start",
-    fill: ink(),
-  });
-  return { narrow, left, y, names, height: all.length * (narrow ? 42 + more : 34) };
+/** Drawings side by side, in at most `most` columns, each for its width. */
+export function sideBySide<Item>(
+  all: Item[],
+  width: number,
+  most: number,
+  drawn: (item: Item, width: number) => SVGSVGElement,
+): HTMLElement {
+  const columns = Math.min(width < NARROW ? 1 : most, all.length);
+  const each = width / columns - (columns > 1 ? 8 : 0);
+  return h("div", { class: "side" }, ...all.map((item) => drawn(item, each)));
 }

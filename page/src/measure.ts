@@ -1,7 +1,7 @@
 // The measures of a cell: its rate, its other estimates, CPU time.
 
 import type { CellView, GroupView, Interval } from "./data";
-import { counted, quantity, size } from "./format";
+import { counted, listed, quantity, size } from "./format";
 
 export interface Measure {
   key: string;
@@ -58,12 +58,18 @@ const cpu = (cells: CellView[]): Measure => ({
   },
 });
 
+/** A percentile by its key: `total_p99_9_ns` → 99.9 of the part `total`. */
+export function percentileIn(key: string): { part: string; percent: number } | null {
+  const [, part, whole, rest = "0"] = key.match(/^(\w+?)_p(\d+)(?:_(\d+))?_ns$/) ?? [];
+  return part ? { part, percent: Number(`${whole}.${rest}`) } : null;
+}
+
 /** The name of a key of the document: `total_p99_9_ns` → `latency p99.9`. */
 export function nameOf(key: string): string {
-  const percentile = key.match(/^(\w+?)_p(\d+)(?:_(\d+))?_ns$/);
+  const percentile = percentileIn(key);
   if (percentile) {
-    const [, part = "", whole = "", rest] = percentile;
-    return `${part === "total" ? "latency" : part.replaceAll("_", " ")} p${whole}${rest ? `.${rest}` : ""}`;
+    const { part, percent } = percentile;
+    return `${part === "total" ? "latency" : part.replaceAll("_", " ")} p${percent}`;
   }
   return key
     .replace(/^total_mean_ns$/, "latency mean")
@@ -78,7 +84,6 @@ export function nameOf(key: string): string {
 /** In a stream a call is a system call of one end: its name has the end. */
 const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
   // The reader's, or the writer's if the reader is another program.
-  ns_per_write_call: () => "time per write call",
   ns_per_call: (cells) => `time per ${cells.some(({ counters }) => counters.reads != null) ? "read" : "write"} call`,
   calls_per_second: () => "read calls per second",
 };
@@ -109,6 +114,9 @@ export function measures(cells: CellView[]): Measure[] {
   return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));
 }
 
+/** Measures as choices. */
+export const choicesOf = (known: Measure[]) => known.map(({ key, label }) => ({ value: key, text: label }));
+
 /** The cost of a rate: the first of these measures that the cells have. */
 export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
@@ -126,23 +134,15 @@ export function costOf(cells: CellView[]): Measure | undefined {
 /** From this ratio of sizes on, the times of calls are not comparable. */
 const CARRIED = 1.5;
 
-/** The times of system calls, each with the bytes that a call moves. */
-const CALL_TIMES: Record<string, (counters: CellView["counters"]) => number | null | undefined> = {
+/** The bytes that a system call of a stream moved, by the measure of its time. */
+const MOVED: Record<string, (counters: CellView["counters"]) => number | null | undefined> = {
   ns_per_call: (counters) => counters.bytes_per_read ?? counters.bytes_per_write,
   ns_per_write_call: (counters) => counters.bytes_per_write,
 };
 
-/** Whether a measure is the time of a system call of a stream. */
-export const isOfCalls = (key: string): boolean => key in CALL_TIMES;
-
-/** The bytes of a call whose time is shown. */
-export const movedBy = ({ counters }: CellView, key: string): number | undefined =>
-  CALL_TIMES[key]?.(counters) ?? undefined;
-
 /** A note if the calls whose times are shown move different sizes; else false. */
 export function carried(cells: CellView[], { key }: Measure): string | false {
-  if (!isOfCalls(key)) return false;
-  const sizes = cells.flatMap((cell) => movedBy(cell, key) ?? []);
+  const sizes = cells.flatMap(({ counters }) => MOVED[key]?.(counters) ?? []);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return (
     most > CARRIED * least && `Calls move ${size(least)} to ${size(most)} each: compare the times of equal sizes only.`
@@ -168,8 +168,8 @@ export function atRates(cells: CellView[], measure: Measure): string {
     return mid == null ? [] : [{ cell, mid }];
   });
   known.sort((a, b) => (measure.less ? a.mid - b.mid : b.mid - a.mid));
-  const named = known.slice(0, NAMED_MAX).map(({ cell, mid }) => `${cell.label} (${quantity(mid, measure.unit)})`);
-  return [...named, cells.length > named.length && `${cells.length - named.length} more`]
-    .filter((part) => part)
-    .join(", ");
+  return listed(
+    known.map(({ cell, mid }) => `${cell.label} (${quantity(mid, measure.unit)})`),
+    NAMED_MAX,
+  );
 }

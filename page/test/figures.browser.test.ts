@@ -272,15 +272,6 @@ inBrowser("the figures in a browser", () => {
       text.startsWith("s"),
     );
     expect(texts).toEqual(["splice", "std-copy"]);
-    const sizes = [1, 64].map((size) => {
-      const one = cell({ id: `c${size}`, factors: { transport: "unix", read_size: size << 10, write_size: 1024 } });
-      one.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
-      return { ...one, counters: { ...one.counters, bytes_per_read: Math.min(size, 40) << 10 } };
-    });
-    const { page } = await open(fileOf([session(sizes, { varied: ["read_size"] })]));
-    await page.locator("#sweep select").nth(3).selectOption("ns_per_call");
-    expect(await page.locator("#sweep svg").last().textContent()).toContain("→ 40\u00a0KiB");
-    expect(await page.locator("#sweep svg").last().textContent()).not.toContain("→ 1\u00a0KiB");
   });
 
   test("a logarithmic scale of colours is named", async () => {

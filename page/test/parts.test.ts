@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { place, scaleEnd, ticksAs } from "../src/bound";
-import { type CellView, madeAt, nothingMeasured, pivot } from "../src/data";
-import { mayBeBest, ranked } from "../src/figures/compared";
+import { type CellView, madeAt, mayBeBest, nothingMeasured, pivot, ranked } from "../src/data";
 import { flat, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { across, axes, isJoined, spread, topOf } from "../src/figures/axes";
 import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
-import { placing } from "../src/figures/tiles";
+import { heatMap } from "../src/figures/heatmap/contents";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv } from "../src/save";
 import { seriesOf, seriesOfLevels } from "../src/series";
@@ -84,7 +83,7 @@ describe("whether an option can be the best", () => {
   test("is the status of its test", () => {
     const view = session(cells);
     expect(cells.map((each) => mayBeBest(view, each))).toEqual(["yes", "no", null]);
-    expect(ranked(view, view.groups[0]!).map(({ id }) => id)).toEqual(["a", "b"]);
+    expect(ranked(view, view.groups[0]!).map(({ id }) => id)).toEqual(["a", "b", "c"]);
   });
 });
 
@@ -235,17 +234,17 @@ describe("a heat map without some options", () => {
     relay("c", "copy", 8, 1e9, "screen"),
     relay("d", "splice", null, 2 ** 30, "confirm"),
   ];
-  const rate = measures(all)[0]!;
-  const placed = (at: number) => placing(all, { x: "relay", y: "relay_buffer" }, all[at]!, rate);
+  const view = session(all, { recommended: null, varied: ["relay", "relay_buffer"] });
+  const map = (at: number) => heatMap({ view, group: view.groups[0]!, cell: all[at] }, undefined, "rate")!;
   test("begins at a cell with a tile", () => {
-    expect(placed(0).start?.id).toBe("a");
-    expect(placed(3).start?.id).toBe("b");
-    expect(placed(3).placed.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+    expect(map(0).chosen.id).toBe("a");
+    expect(map(3).chosen.id).toBe("b");
+    expect(map(3).placed.map(({ id }) => id)).toEqual(["a", "b", "c"]);
   });
   test("names the options without a tile", () => {
-    const { placeless } = placed(0);
-    expect(atRates(placeless, rate).replaceAll("\u00a0", " ")).toBe("relay splice (1 GiB/s)");
-    expect(atRates(Array(5).fill(all[3]), rate)).toMatch(/, 2 more$/);
+    const { placeless, measure } = map(0);
+    expect(atRates(placeless, measure).replaceAll("\u00a0", " ")).toBe("relay splice (1 GiB/s)");
+    expect(atRates(Array(5).fill(all[3]), measure)).toMatch(/, 2 more$/);
   });
 });
 

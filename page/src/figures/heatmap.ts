@@ -5,7 +5,7 @@ import { h } from "../dom";
 import { capital } from "../format";
 import { type Figure, select } from "../frame";
 import { levels, named } from "../levels";
-import { usualMeasure } from "../measure";
+import { choicesOf, usualMeasure } from "../measure";
 import type { Looking } from "../state";
 import { board } from "./heatmap/board";
 import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heatmap/contents";
@@ -65,12 +65,7 @@ function controls(map: HeatMap, choose: (change: Partial<Wish>) => void, open: (
     { class: "controls" },
     select("across", factors.map(option), wish.x, (x) => choose({ x })),
     select("down", factors.map(option), wish.y, (y) => choose({ y })),
-    select(
-      "colour",
-      known.map(({ key, label }) => ({ value: key, text: label })),
-      measure.key,
-      (key) => choose({ measure: key }),
-    ),
+    select("colour", choicesOf(known), measure.key, (key) => choose({ measure: key })),
     ...others.map(fixed),
   );
 }

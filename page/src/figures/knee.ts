@@ -2,18 +2,17 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, factorOf, isMeasured, level, type View } from "../data";
-import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import type { Figure, Note } from "../frame";
 import { follows, named, varying } from "../levels";
-import { draw, faint, ink, legend, NARROW, paper, rows as laidOut, symbolOf, toneOf } from "../look";
+import { draw, faint, heading, inLines, ink, legend, LINE, logAxis, paper, sideBySide, single } from "../look";
+import { symbolOf, tip, toneOf } from "../look";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
-import { lost, searched } from "./knee-probes";
 
 const PANELS_MAX = 6;
 
-export interface Row {
+interface Row {
   id: string;
   name: string;
   each: CellView;
@@ -63,62 +62,84 @@ const notesOf = (rows: Row[], bars: boolean): Note[] => [
     "Options are compared search by search within a block, so one can be significantly slower although the bars overlap.",
 ];
 
-function table(rows: Row[]) {
-  return {
-    columns: ["cell", "label", "rate", "lower", "upper", "overall", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
-    rows: rows.map(({ each, knee }) => [
-      each.id,
-      each.label,
-      each.estimate.median,
-      each.estimate.lower ?? null,
-      each.estimate.upper ?? null,
-      knee.overall_per_second ?? null,
-      knee.at_knee_ns ?? null,
-      knee.beyond_per_second ?? null,
-      knee.at_beyond_ns ?? null,
-      knee.closed_per_second ?? null,
-    ]),
-  };
-}
+const table = (rows: Row[]) => ({
+  columns: ["cell", "label", "rate", "lower", "upper", "overall", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
+  rows: rows.map(({ each: { id, label, estimate }, knee }) => [
+    id,
+    label,
+    estimate.median,
+    estimate.lower,
+    estimate.upper,
+    knee.overall_per_second,
+    knee.at_knee_ns,
+    knee.beyond_per_second,
+    knee.at_beyond_ns,
+    knee.closed_per_second,
+  ]),
+});
 
 function drawn(rows: Row[], width: number, bars: boolean): Node[] {
-  const { narrow, left, y, names, height } = laidOut(rows, (row) => row.name, width);
+  const { y, names, height } = laidOut(rows, width);
   const overview = draw(width, {
     height: 60 + height,
-    marginLeft: left,
+    marginLeft: 12,
     marginRight: 40,
     marginTop: 10,
     marginBottom: 40,
-    x: {
-      zero: true,
-      grid: true,
-      label: "calls per second",
-      labelArrow: "none",
-      labelAnchor: "center",
-      ticks: Math.floor((width - left) / 90),
-      tickFormat: (value: number) => quantity(value, null),
-    },
+    x: { zero: true, ...rateAxis("calls per second", width) },
     y,
-    marks: [names, ...marks(rows, narrow)],
+    marks: [names, ...marks(rows)],
   });
   const probed = rows
     .filter((row) => row.knee.probes.some((probe) => probe.percentile_ns != null))
     .slice(0, PANELS_MAX);
   if (probed.length === 0) return [overview, key(width, bars)];
-  const columns = Math.min(probed.length, width < NARROW ? 1 : 2);
-  const each = columns > 1 ? width / columns - 8 : width;
-  const top = Math.max(...probed.flatMap((row) => row.knee.probes.map((probe) => probe.offered_per_second)));
-  const times = probed.flatMap((row) => [
-    row.knee.limit_ns,
-    ...row.knee.probes.flatMap((probe) => probe.percentile_ns ?? []),
-  ]);
-  const range: [number, number] = [Math.min(...times), Math.max(...times)];
-  const panels = probed.map((row) => searched(row, each, top, range));
-  return [overview, key(width, bars), h("div", { class: "side" }, ...panels)];
+  const probes = probed.flatMap(({ knee }) => knee.probes);
+  const top = Math.max(...probes.map((probe) => probe.offered_per_second));
+  const times = [
+    ...probed.map(({ knee }) => knee.limit_ns),
+    ...probes.flatMap(({ percentile_ns: time }) => time ?? []),
+  ];
+  const axis = logAxis(Math.min(...times), Math.max(...times), duration, 7);
+  const panels = sideBySide(probed, width, 2, (row, each) => searched(row, each, top, axis));
+  return [overview, key(width, bars), panels];
+}
+
+/** An axis of rates that is `room` pixels wide. */
+const rateAxis = (label: string, room: number): Plot.ScaleOptions => ({
+  grid: true,
+  label,
+  labelArrow: "none",
+  labelAnchor: "center",
+  ticks: Math.floor(room / 90),
+  tickFormat: (value: number) => quantity(value, null),
+});
+
+/** The most lines of a name, and the width of a letter at most, pixels. */
+const [LINES_MAX, LETTER] = [4, 7];
+
+/** The rows with their names above them: the scale, the names, and the height. */
+function laidOut(all: Row[], width: number) {
+  const lines = all.map((row) => inLines(row.name, Math.floor((width - 20) / LETTER), LINES_MAX));
+  const most = Math.max(...lines.map((each) => each.length));
+  const y: Plot.ScaleOptions = { type: "band", domain: all.map((row) => row.id), axis: null, padding: 0.62 };
+  const names = Plot.text(all, {
+    y: "id",
+    text: (_, at: number) => lines[at]?.join("\n") ?? "",
+    frameAnchor: "left",
+    // They grow upwards.
+    lineAnchor: "bottom",
+    dy: -10,
+    stroke: paper(),
+    strokeWidth: 5,
+    textAnchor: "start",
+    fill: ink(),
+  });
+  return { y, names, height: all.length * (42 + LINE * (most - 1)) };
 }
 
 /** The marks of the overview: the highest rate, that of all searches together, the lowest lost one, and the rate of a closed loop. */
-function marks(rows: Row[], narrow: boolean): Plot.Markish[] {
+function marks(rows: Row[]): Plot.Markish[] {
   const tone = (row: Row) => toneOf(row.look);
   const rate = (row: Row) => row.each.estimate.median;
   const latency = ({ knee }: Row) => (knee.at_knee_ns == null ? "" : `${knee.percentile} ${duration(knee.at_knee_ns)}`);
@@ -136,7 +157,7 @@ function marks(rows: Row[], narrow: boolean): Plot.Markish[] {
       text: latency,
       stroke: paper(),
       strokeWidth: 4,
-      dy: narrow ? 15 : -15,
+      dy: 15,
       fill: ink(),
     }),
     Plot.dot(rows, { y: "id", x: (row) => row.knee.closed_per_second ?? null, ...closed() }),
@@ -148,6 +169,9 @@ function marks(rows: Row[], narrow: boolean): Plot.Markish[] {
   ];
 }
 
+/** A rate at which the objective was not kept. */
+const lost = (): Plot.DotOptions => ({ symbol: "times", stroke: ink(), strokeWidth: 1.8, r: 4.5 });
+
 /** The highest rate over all searches together. */
 const together = (): Plot.DotOptions => ({ symbol: "asterisk", stroke: ink(), strokeWidth: 1.8, r: 6 });
 
@@ -155,14 +179,60 @@ const together = (): Plot.DotOptions => ({ symbol: "asterisk", stroke: ink(), st
 const closed = (): Plot.DotOptions => ({ stroke: faint(), strokeWidth: 1.8, r: 8 });
 
 /** The key, as a drawing, so that saved files have it. */
-const key = (width: number, bars: boolean): SVGSVGElement =>
-  legend(
-    "",
-    [
-      { name: `kept in half of the searches${bars ? ", with its interval" : ""}`, look: { fill: ink(), r: 5 } },
-      { name: "kept over all together", look: together() },
-      { name: "not kept; above: median of the lowest", look: lost() },
-      { name: "rate of a closed loop", look: closed() },
-    ],
-    width,
+function key(width: number, bars: boolean): SVGSVGElement {
+  const kept = `kept in half of the searches${bars ? ", with its interval" : ""}`;
+  const entries = [
+    { name: kept, marks: single({ fill: ink(), r: 5 }) },
+    { name: "kept over all together", marks: single(together()) },
+    { name: "not kept; above: median of the lowest", marks: single(lost()) },
+    { name: "rate of a closed loop", marks: single(closed()) },
+  ];
+  return legend("", entries, width);
+}
+
+/** The probes of the searches of one option: the percentile against the offered rate, which ends at `top`, kept or not. */
+function searched(row: Row, width: number, top: number, axis: Plot.ScaleOptions): SVGSVGElement {
+  const { name, knee } = row;
+  return draw(width, {
+    height: 250,
+    marginLeft: 62,
+    marginRight: 16,
+    marginTop: 32,
+    marginBottom: 40,
+    x: { domain: [0, top * 1.03], ...rateAxis("calls per second, offered", width) },
+    y: { ...axis, inset: 6 },
+    marks: [heading(`${name}: ${knee.percentile} of every probe, log scale`, 62, -24), ...probeMarks(row)],
+  });
+}
+
+function probeMarks({ knee, each, look }: Row): Plot.Markish[] {
+  const [tone, objective] = [toneOf(look), Math.log2(knee.limit_ns)];
+  const probes = knee.probes.flatMap((probe) =>
+    probe.percentile_ns == null ? [] : [{ ...probe, place: Math.log2(probe.percentile_ns) }],
   );
+  const { lower, upper, median } = each.estimate;
+  const place = { x: "offered_per_second", y: "place" };
+  return [
+    Plot.ruleY([objective], { stroke: ink(), strokeDasharray: "5 3", strokeWidth: 1.2 }),
+    Plot.dot(
+      probes.filter((probe) => probe.kept),
+      { ...place, r: 3.5, stroke: tone, strokeWidth: 1.5 },
+    ),
+    Plot.dot(
+      probes.filter((probe) => !probe.kept),
+      { ...place, ...lost() },
+    ),
+    lower != null && upper != null
+      ? Plot.ruleY([objective], { x1: lower, x2: upper, stroke: tone, strokeWidth: 3 } as Plot.RuleYOptions)
+      : null,
+    median == null
+      ? null
+      : Plot.dot([[median, objective]], { symbol: symbolOf(look), fill: tone, stroke: paper(), strokeWidth: 1, r: 6 }),
+    tip(
+      probes,
+      place,
+      (probe) =>
+        `${quantity(probe.offered_per_second, "calls/s")}\n${knee.percentile} ${duration(probe.percentile_ns ?? 0)}\n${probe.kept ? "kept" : "not kept"}, search ${probe.search + 1}`,
+    ),
+  ];
+}

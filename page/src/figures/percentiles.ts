@@ -1,30 +1,28 @@
 // The time of calls: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, type GroupView, type Interval, isMeasured, titleOf, type View } from "../data";
-import { duration, percent, quantity } from "../format";
+import { type CellView, type GroupView, type Interval, ranked, titleOf, type View } from "../data";
+import { duration, listed, percent, quantity } from "../format";
 import { type Figure, type Note, setting } from "../frame";
 import { CURVE_LEAST, draw, heading, legend, logarithmic, logAxis, paper, SERIES_MAX, tip } from "../look";
-import { interval } from "../measure";
+import { interval, percentileIn } from "../measure";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
-import { ranked } from "./compared";
 import { seriesMarks } from "./series-marks";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** Room at the ends of the axes; margins left and right; the largest distance between options at a percentile; pixels. */
 const [INSET, LEFT, RIGHT, STEP] = [10, 62, 20, 13];
-/** More options are counted. */
+/** Further options are counted. */
 const NAMED_MAX = 4;
 
 let part = "total";
 
-/** `total_p99_9_ns` → 0.999. */
+/** The percentile of a part of a call, by its key: `total_p99_9_ns` → 0.999. */
 export function percentileOf(key: string, part: string): number | null {
-  const found = key.match(/^(\w+?)_p(\d+)(?:_(\d+))?_ns$/);
-  if (!found || found[1] !== part) return null;
-  return Number(`${found[2]}.${found[3] ?? "0"}`) / 100;
+  const found = percentileIn(key);
+  return found?.part === part ? found.percent / 100 : null;
 }
 
 /** The name of an option, with its load if it was measured at its own highest rate. */
@@ -41,19 +39,10 @@ interface Point extends Interval {
 }
 
 /** The times of the options, as far as they do not depend on a width. */
-interface Times {
-  view: View;
-  group: GroupView;
-  cells: CellView[];
-  /** The look of each option. */
-  series: number[];
-  points: Point[];
-  /** The percentiles, ascending. */
-  all: number[];
-}
+type Times = ReturnType<typeof timesOf>;
 
 export function percentiles({ view, group, cell }: Looking, redraw: () => void): Figure | null {
-  const measured = candidates(view, group).filter(isMeasured);
+  const measured = ranked(view, group);
   const hasPart = (each: CellView, name: string) =>
     Object.keys(each.more).some((key) => percentileOf(key, name) != null);
   const parts = ["total", "connect", "write", "first_byte"].filter((name) =>
@@ -62,29 +51,51 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   if (parts.length === 0) return null;
   if (!parts.includes(part)) part = parts[0] ?? "total";
   const timed = measured.filter((each) => hasPart(each, part));
-  // In the order of the ranking, the selected one first.
-  const rank = ranked(view, group).map(({ id }) => id);
-  const order = ({ id }: CellView) => (id === cell?.id ? -1 : rank.includes(id) ? rank.indexOf(id) : rank.length);
-  const cells = timed.sort((a, b) => order(a) - order(b)).slice(0, LINES_MAX);
-  const points = cells.flatMap(pointsOf);
-  const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
-  const times: Times = { view, group, cells, series: seriesOf(view, cells), points, all };
+  // The selected one comes first.
+  const others = timed.filter((each) => each !== cell);
+  const cells = [...timed.filter((each) => each === cell), ...others].slice(0, LINES_MAX);
+  const times = timesOf(view, group, cells);
   const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
   const untimed = measured.filter((each) => !timed.includes(each));
   return {
     id: "percentiles",
     title: "Latency percentiles",
     caption: captionOf(times),
-    notes: notesOf(times, untimed, timed.slice(LINES_MAX)),
+    notes: notesOf(
+      times,
+      untimed,
+      timed.filter((each) => !cells.includes(each)),
+    ),
     controls: setting("part of a call", options, part, (value) => {
       part = value;
       redraw();
     }),
     table: () => ({
       columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"],
-      rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
+      rows: times.points.map((point) => [
+        point.each.id,
+        point.each.label,
+        point.p,
+        point.mid,
+        point.lower,
+        point.upper,
+      ]),
     }),
     draw: (width) => drawn(times, width),
+  };
+}
+
+function timesOf(view: View, group: GroupView, cells: CellView[]) {
+  const points = cells.flatMap(pointsOf);
+  return {
+    view,
+    group,
+    cells,
+    /** The look of each option. */
+    series: seriesOf(view, cells),
+    points,
+    /** The percentiles, ascending. */
+    all: [...new Set(points.map((point) => point.p))].sort((a, b) => a - b),
   };
 }
 
@@ -122,11 +133,7 @@ function notesOf(times: Times, untimed: CellView[], others: CellView[]): Note[] 
   ];
 }
 
-function names(all: CellView[]): string {
-  const rest = all.length - NAMED_MAX;
-  const first = rest > 1 ? all.slice(0, NAMED_MAX) : all;
-  return [...first.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
-}
+const names = (all: CellView[]): string => listed(all.map(underLoad), NAMED_MAX);
 
 const tail = (p: number) => Math.log2(1 / (1 - p));
 const place = (ns: number | null) => Math.log2(ns ?? Number.NaN);

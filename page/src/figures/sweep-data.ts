@@ -1,126 +1,125 @@
-// The cells, series and measures of a sweep, for the settings of the reader.
+// The cells, levels and looks of a sweep: a measure against a factor, with others by colour and by panel.
 
-import {
-  type CellView,
-  factorOf,
-  type FactorView,
-  type GroupView,
-  isMeasured,
-  type Level,
-  level,
-  type View,
-  withoutRelay,
-} from "../data";
-import { along, held, levels } from "../levels";
-import { isOfCalls, type Measure, measures, movedBy } from "../measure";
+import type * as Plot from "@observablehq/plot";
+import { axisName, type CellView, factorOf, type GroupView, isConfirmed, isMeasured } from "../data";
+import { type Level, level, ranked, type View } from "../data";
+import { count, percent } from "../format";
+import type { Note } from "../frame";
+import { along, held, levels, named } from "../levels";
+import type { Measure } from "../measure";
 import { seriesOfLevels } from "../series";
 import { isNumeric, spread } from "./axes";
 
-export interface Wish {
+/** The factors of a sweep: its axis, its colours and its panels. */
+export interface Axes {
   x: string;
   colour: string;
   facet: string;
-  measure: string;
 }
-/** No factor, or no measure. */
+/** No factor. */
 export const NONE = "";
 
-/** Factors that are sizes of calls, and the share of one below which a call moved less than its size. */
-const SIZES = ["read_size", "write_size"];
-const SHORT = 0.95;
-
-/** A sweep, as far as it does not depend on a width. */
-export interface Sweep {
-  view: View;
-  group: GroupView;
-  wish: Wish;
-  all: CellView[];
-  cells: CellView[];
-  /** Cells with a level on the axis, and those without. */
-  marked: CellView[];
-  placeless: CellView[];
-  /** Factors of the axes, colours and panels. */
-  used: string[];
-  known: Measure[];
-  measure: Measure;
-  fx: FactorView;
-  fc: FactorView;
-  ff: FactorView;
-  /** The levels of the colour, and the look of each. */
-  series: Level[];
-  places: number[];
-  seriesOf(cell: CellView): number;
-  /** Levels of the colour that are not drawn. */
-  dropped: number;
-  /** All levels of the axis are numbers; `mixed`: names and numbers. */
-  numbers: boolean;
-  mixed: boolean;
-  /** The levels that are the same in all cells, as text. */
-  fixed: string;
-  /** Groups that no factor tells from another one: not drawn. */
-  apart: GroupView[];
-  relayless: CellView | undefined;
-  /** Each cell has one trial. */
-  single: boolean;
-  /** The cell with a ring. */
-  chosen?: string;
+/** Marks on the dots of some cells. */
+export interface Over {
+  name: string;
+  is(cell: CellView): boolean;
+  look(): Plot.DotOptions;
 }
 
+/** A sweep, as far as it does not depend on a width. */
+export type Sweep = ReturnType<typeof sweepOf>;
+
+/** The sweep of those of `all` cells that have the conditions of `cell`. */
 export function sweepOf(
   view: View,
   group: GroupView,
-  cell: CellView,
   all: CellView[],
-  apart: GroupView[],
-  wish: Wish,
-): Sweep | null {
-  const used = [wish.x, wish.colour, wish.facet].filter((factor) => factor !== NONE);
+  cell: CellView,
+  { x, colour, facet }: Axes,
+  measure: Measure,
+) {
+  const used = [x, colour, facet].filter((factor) => factor !== NONE);
   const cells = along(view, all, cell, used).filter(isMeasured);
-  const known = measures(all);
-  const measure = known.find((each) => each.key === wish.measure) ?? known[0];
-  if (!measure) return null;
-  const marked = cells.filter((each) => level(each, wish.x) != null);
-  const ofColour = wish.colour === NONE ? [] : levels(marked, wish.colour);
-  const series = wish.colour === NONE ? [] : spread(ofColour, level(cell, wish.colour));
-  const numbers = isNumeric(levels(marked, wish.x));
-  // The path without a relay has the conditions of one group only.
-  const reference = cells.every((each) => each.group === group.id) ? withoutRelay(view, group) : undefined;
+  const marked = cells.filter((each) => level(each, x) != null);
+  const ofColour = colour === NONE ? [] : levels(marked, colour);
+  const series = colour === NONE ? [] : spread(ofColour, level(cell, colour));
+  const known = levels(marked, x) as (string | number)[];
+  const numbers = isNumeric(known);
+  const fx = factorOf(view, x);
+  // A rate has its unit once, in the name of the axis.
+  const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
   return {
     view,
-    group,
-    wish,
-    all,
-    cells,
-    marked,
-    placeless: cells.filter((each) => level(each, wish.x) == null),
+    x,
+    facet,
+    /** The factors of the axis, colours and panels. */
     used,
-    known,
     measure,
-    fx: factorOf(view, wish.x),
-    fc: factorOf(view, wish.colour),
-    ff: factorOf(view, wish.facet),
-    series,
-    places: series.length > 0 ? seriesOfLevels(view, wish.colour, series) : [0],
-    seriesOf: (each) => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour))),
-    dropped: ofColour.length - series.length,
+    cells,
+    /** Cells with a level on the axis. */
+    marked,
+    fx,
+    fc: factorOf(view, colour),
+    ff: factorOf(view, facet),
+    /** The name of the axis, and of its levels. */
+    xName: unit ? `${axisName(fx)}, ${unit}` : axisName(fx),
+    tick: (value: Level): string => (unit ? count(Number(value)) : named(value, fx)),
+    /** The levels of the axis. */
+    xs: numbers || series.length > 0 ? known : inOrder(view, group, x, known),
+    /** All levels of the axis are numbers; `mixed`: names and numbers. */
     numbers,
-    mixed: !numbers && levels(marked, wish.x).some((value) => typeof value === "number"),
+    mixed: !numbers && known.some((value) => typeof value === "number"),
+    /** The levels of the colour, and the look of each. */
+    series,
+    places: series.length > 0 ? seriesOfLevels(view, colour, series) : [0],
+    seriesOf: (each: CellView): number => (colour === NONE ? 0 : series.indexOf(level(each, colour))),
+    /** Levels of the colour that are not drawn. */
+    dropped: ofColour.length - series.length,
+    /** The levels that are the same in all cells, as text. */
     fixed: held(view, all, cell, used),
-    apart,
-    relayless: reference && measure.of(reference) ? reference : undefined,
+    /** Each cell has one trial. */
     single: cells.length > 0 && cells.every((each) => each.trials <= 1),
+    /** The value of a dashed line. */
+    reference: undefined as number | undefined,
+    over: [] as Over[],
   };
 }
 
-/** Whether the calls of a cell moved less than their size. */
-export function movedLess({ wish, measure }: Sweep, cell: CellView): boolean {
-  const moved = movedBy(cell, measure.key);
-  return moved != null && moved < SHORT * Number(level(cell, wish.x));
+/** Names of options in the order of the ranking. */
+function inOrder<Name extends Level>(view: View, group: GroupView, factor: string, names: Name[]): Name[] {
+  const rank = ranked(view, group).map((one) => level(one, factor));
+  const place = (name: Name) => (rank.includes(name) ? rank.indexOf(name) : rank.length);
+  return names.sort((a, b) => place(a) - place(b));
 }
 
-/** Whether the labels of sizes contain the bytes that a call moved: where its time is shown. */
-export const showsMoved = (sweep: Sweep): boolean =>
-  isOfCalls(sweep.measure.key) &&
-  sweep.series.length <= 1 &&
-  SIZES.includes(sweep.wish.x) &&
-  sweep.cells.some((cell) => movedLess(sweep, cell));
+/** Whether some mark has an interval. */
+export const hasBars = ({ cells, measure }: Sweep): boolean => cells.some((each) => measure.of(each)?.lower != null);
+
+/** One sentence: what a mark means. */
+export function caption(sweep: Sweep): string {
+  const { view, measure, single } = sweep;
+  if (single) return "Each mark is one trial: differences can be chance.";
+  if (!hasBars(sweep)) return "Marks are medians of a few trials, too few for intervals.";
+  const bars = measure.key === "mean" ? "one standard deviation to each side" : `${percent(view.plan.level)} intervals`;
+  return `Marks are medians, vertical lines ${bars}.`;
+}
+
+/** The note about marks of the screening. */
+export const hollow = ({ cells, single }: Sweep): Note =>
+  !single &&
+  cells.some((each) => !isConfirmed(each)) &&
+  "Hollow marks were screened only, in other trials than the confirmed ones: no line joins the two.";
+
+/** The data of sweeps of the same cells. */
+export function table(sweeps: [Sweep, ...Sweep[]]) {
+  const [{ cells, used }] = sweeps;
+  const all = sweeps.map(({ measure }) => measure);
+  return {
+    columns: [...used, ...all.flatMap(({ key }) => [key, `${key}_lower`, `${key}_upper`]), "stage"],
+    rows: cells.map((each) => [
+      ...used.map((factor) => level(each, factor)),
+      ...all.map((measure) => measure.of(each)).flatMap((value) => [value?.mid, value?.lower, value?.upper]),
+      each.stage,
+    ]),
+  };
+}

@@ -1,17 +1,20 @@
-// One panel of a sweep: a measure against a factor, a line for each series.
+// The drawing of a sweep: a measure against a factor, a line for each series, and the key.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, type CellView, type Interval, isConfirmed, type Level, level } from "../data";
-import { capital, count, size } from "../format";
-import { levels, named } from "../levels";
+import { axisName, type CellView, type Interval, isConfirmed, level } from "../data";
+import { capital } from "../format";
+import { named } from "../levels";
 import {
   CURVE_LEAST,
   draw,
+  type Entry,
   faint,
   farApart,
   heading,
   inLines,
   ink,
+  legend,
+  lineAt,
   logarithmic,
   NAME_LETTER,
   type Names,
@@ -21,15 +24,14 @@ import {
   toneOf,
   valueAxis,
 } from "../look";
-import { movedBy } from "../measure";
+import type { Measure } from "../measure";
 import { upperEnd, withInterval } from "../outward";
-import { farthest, isJoined, isNumeric, topOf } from "./axes";
-import { ranked } from "./compared";
+import { farthest, isJoined, topOf } from "./axes";
 import { seriesMarks } from "./series-marks";
-import { movedLess, NONE, showsMoved, type Sweep } from "./sweep-data";
+import type { Sweep } from "./sweep-data";
 
-/** The dashes of the path without a relay. */
-export const LINE_DASH = "4 3";
+/** The look of a line of reference. */
+const reference = () => ({ stroke: ink(), strokeDasharray: "4 3" });
 /** More ribbons hide each other. */
 const RIBBONS_MAX = 2;
 /** The margins left and right, the largest distance between series at a level, and the width of a bold letter; pixels. */
@@ -45,7 +47,6 @@ interface Point extends Interval {
 interface Panel {
   sweep: Sweep;
   points: Point[];
-  xs: (string | number)[];
   numeric: boolean;
   most: number;
   at(point: { x: string | number }): string | number;
@@ -55,6 +56,7 @@ interface Panel {
   shift(s: number): number;
 }
 
+/** One panel, of a part of the cells. */
 export function lines(
   sweep: Sweep,
   part: CellView[],
@@ -63,131 +65,79 @@ export function lines(
   [least, most]: [number, number],
   height = 300,
 ): SVGSVGElement {
-  const { measure } = sweep;
-  const xs = levelsOf(sweep);
+  const { measure, xs, series } = sweep;
   // Two levels make no curve.
   const numeric = sweep.numbers && xs.length >= CURVE_LEAST;
   const { axis, name, place } = valueAxis(measure.unit, least, most);
-  const step = stepOf(sweep.series.length, numeric, (width - LEFT - RIGHT) / Math.max(xs.length, 1));
+  const room = (width - LEFT - RIGHT) / Math.max(xs.length, 1);
+  const several = Math.max(1, series.length);
+  const step = numeric ? Math.min(5, 16 / Math.max(1, several - 1)) : Math.min(APART, (0.7 * room) / several);
   const panel: Panel = {
     sweep,
     points: pointsOf(sweep, part).sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x)),
-    xs,
     numeric,
     most,
     at: (point) => (numeric ? Math.log2(Number(point.x)) : point.x),
     place: (value) => place(value == null ? null : Math.min(value, most)),
-    shift: (s) => (s - (Math.max(1, sweep.series.length) - 1) / 2) * step,
+    shift: (s) => (s - (several - 1) / 2) * step,
   };
-  const tick = ticks(sweep);
-  const secondLine = showsMoved(sweep) ? 14 : 0;
-  const names = numeric ? null : namesBelow(xs.map(tick.text), (width - LEFT - RIGHT) / Math.max(xs.length, 1), LEFT);
+  const names = numeric ? null : namesBelow(xs.map(sweep.tick), room, LEFT);
   const slope = names?.slope ?? 0;
   const head = inLines(capital(name ? `${title}, ${name}` : title), Math.floor(width / LETTER), 2);
   const above = 14 * (head.length - 1);
   return draw(width, {
-    height: height + above + slope + secondLine,
+    height: height + above + slope,
     marginLeft: LEFT,
     marginRight: RIGHT,
     marginTop: 34 + above,
-    marginBottom: 42 + slope + secondLine,
+    marginBottom: 42 + slope,
     ariaLabel: title,
-    x: across(panel, tick, names, width),
+    x: across(sweep, names, width),
     y: axis,
     marks: [
       heading(head.join("\n"), LEFT, -28 - above),
-      ...reference(panel),
-      ...panel.sweep.places.flatMap((_, s) => marks(panel, s)),
+      sweep.reference == null ? null : Plot.ruleY([panel.place(sweep.reference)], reference()),
+      ...sweep.places.flatMap((_, s) => marks(panel, s)),
       panel.points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
       tips(panel),
     ],
   });
 }
 
-/** The lowest and the highest value in all panels. */
-export function rangeOf({
-  cells,
-  relayless,
-  measure,
-}: Pick<Sweep, "cells" | "relayless" | "measure">): [number, number] {
-  const all = relayless ? [...cells, relayless] : cells;
-  const lows = all.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY);
-  const least = Math.min(...lows);
-  const values = all.flatMap((one) => {
-    const value = measure.of(one);
-    // The line without a relay is drawn without its interval.
-    return value ? [one === relayless ? { mid: value.mid, upper: null } : value] : [];
-  });
-  return [least, topOf(values, farApart(measure.unit, least, farthest(values)))];
+/** The lowest and the highest value of cells, with the line of reference, which has no interval. */
+export function rangeOf({ of, unit }: Measure, cells: CellView[], reference?: number): [number, number] {
+  const line = reference == null ? [] : [{ mid: reference, lower: null, upper: null }];
+  const values = [...cells.flatMap((one) => of(one) ?? []), ...line];
+  const least = Math.min(...values.map(({ mid, lower }) => lower ?? mid));
+  return [least, topOf(values, farApart(unit, least, farthest(values)))];
 }
 
-/** The levels of the axis; names of options are in the order of the ranking. */
-function levelsOf({ view, group, cells, wish, series }: Sweep): (string | number)[] {
-  const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
-  if (isNumeric(xs) || series.length > 0) return xs;
-  const rank = ranked(view, group).map((one) => level(one, wish.x));
-  const place = (value: Level) => (rank.includes(value) ? rank.indexOf(value) : rank.length);
-  return xs.sort((a, b) => place(a) - place(b));
-}
-
-const stepOf = (series: number, numeric: boolean, room: number): number =>
-  numeric ? Math.min(5, 16 / Math.max(1, series - 1)) : Math.min(APART, (0.7 * room) / Math.max(1, series));
-
-const pointsOf = ({ wish, seriesOf, measure }: Sweep, part: CellView[]): Point[] =>
+const pointsOf = ({ x: factor, seriesOf, measure }: Sweep, part: CellView[]): Point[] =>
   part.flatMap((one): Point[] => {
-    const [x, s, value] = [level(one, wish.x), seriesOf(one), measure.of(one)];
+    const [x, s, value] = [level(one, factor), seriesOf(one), measure.of(one)];
     return value == null || s < 0 || x == null ? [] : [{ one, x: x as string | number, s, ...value }];
   });
 
-interface Ticks {
-  /** The unit, if the name of the axis has it. */
-  unit: string | null;
-  text(value: Level): string;
-}
-
-/** The labels of the levels: below a size, the bytes that its calls moved if they moved less. */
-function ticks(sweep: Sweep): Ticks {
-  const { fx, numbers, cells, wish, measure } = sweep;
-  // A rate has its unit once, in the name of the axis.
-  const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
-  const text = (value: Level): string => {
-    if (unit) return count(Number(value));
-    const name = named(value, fx);
-    const [one, ...others] = cells.filter((each) => level(each, wish.x) === value);
-    if (!one || others.length > 0 || !showsMoved(sweep)) return name;
-    return movedLess(sweep, one) ? `${name}\n→ ${size(movedBy(one, measure.key) ?? 0)}` : name;
-  };
-  return { unit, text };
-}
-
-function across({ sweep, xs }: Panel, { unit, text }: Ticks, names: Names | null, width: number): Plot.ScaleOptions {
-  const { fx } = sweep;
-  const shared = { label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx), inset: 12 };
+function across({ xName, xs, tick }: Sweep, names: Names | null, width: number): Plot.ScaleOptions {
   if (names)
     return {
       type: "point",
       domain: xs,
       padding: 0.5,
       tickRotate: names.rotate,
-      tickFormat: (_: Level, at: number) => names.texts[at] ?? "",
+      tickFormat: (_: unknown, at: number) => names.texts[at] ?? "",
+      label: xName,
       labelArrow: "none",
-      ...shared,
     };
-  const widest = (label: string) => Math.max(...label.split("\n").map((line) => line.length));
-  const longest = Math.max(...xs.map((value) => widest(text(value))), 1) * NAME_LETTER;
+  const longest = Math.max(...xs.map((value) => tick(value).length)) * NAME_LETTER;
   const all = xs.map(Number);
   return {
-    ...logarithmic(all, text, (width - 114) / (longest + 10)),
+    ...logarithmic(all, tick, (width - 114) / (longest + 10)),
     // All panels have all levels: a level that was not measured is a gap.
     domain: [Math.log2(Math.min(...all)), Math.log2(Math.max(...all))],
-    ...shared,
+    label: xName,
+    inset: 12,
   };
-}
-
-/** The line of the path without a relay. */
-function reference({ sweep, place }: Panel): Plot.Markish[] {
-  const value = sweep.relayless && sweep.measure.of(sweep.relayless);
-  return value ? [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: LINE_DASH })] : [];
 }
 
 /** Ribbon, lines, intervals and marks of a series. */
@@ -202,7 +152,7 @@ function marks(panel: Panel, s: number): Plot.Markish[] {
   const hasRibbon = numeric && sweep.series.length <= RIBBONS_MAX && bounded.length >= CURVE_LEAST;
   const line = (sure: boolean) => {
     const part = own.filter((point) => isConfirmed(point.one) === sure);
-    return series.line(curve(sweep, part), {
+    return series.line(joined(sweep, part), {
       strokeWidth: sure ? 2 : 1.2,
       strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
     });
@@ -215,9 +165,11 @@ function marks(panel: Panel, s: number): Plot.Markish[] {
     series.intervals(1.5),
     beyond(panel, own, toneOf(look), dx),
     series.dots({ fill: (point: Point) => (isFilled(point) ? toneOf(look) : paper()) }),
-    series.over(
-      own.filter((point) => point.one.id === sweep.chosen),
-      { r: 9, stroke: ink(), strokeWidth: 1.5 },
+    ...sweep.over.map((over) =>
+      series.over(
+        own.filter((point) => over.is(point.one)),
+        over.look(),
+      ),
     ),
   ];
 }
@@ -240,27 +192,9 @@ const beyond = ({ sweep, most, place, at, numeric }: Panel, own: Point[], stroke
   );
 
 /** The marks that a line joins; between a name and a number there is no line. */
-function curve<Mark extends { x: unknown }>({ mixed, single, numbers, series }: Sweep, all: Mark[]): Mark[] {
+function joined<Mark extends { x: unknown }>({ mixed, single, numbers, series }: Sweep, all: Mark[]): Mark[] {
   const own = mixed ? all.filter(({ x }) => typeof x === "number") : all;
   return !single && isJoined(own.length, numbers || mixed, series.length) ? own : [];
-}
-
-/** Whether a line joins the marks of a series in a panel: the legend shows only lines that are drawn. */
-export function isLined(sweep: Sweep, panel: Level, s: number): boolean {
-  const { wish, marked, seriesOf, measure } = sweep;
-  const own = marked
-    .filter(
-      (one) =>
-        seriesOf(one) === s && measure.of(one) != null && (wish.facet === NONE || level(one, wish.facet) === panel),
-    )
-    .map((one) => ({ x: level(one, wish.x), sure: isConfirmed(one) }));
-  return [true, false].some(
-    (sure) =>
-      curve(
-        sweep,
-        own.filter((each) => each.sure === sure),
-      ).length > 0,
-  );
 }
 
 function tips({ sweep, points, at, place }: Panel): Plot.Markish {
@@ -275,4 +209,27 @@ function tips({ sweep, points, at, place }: Panel): Plot.Markish {
     (point) =>
       `${point.one.label}\n${levelOf(point)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
   );
+}
+
+/** A line of reference in the key. */
+export const dashed = (name: string): Entry => ({ name, marks: (x, y) => [lineAt(x, y, reference())] });
+
+/** The key of a sweep, with `more` entries; nothing without an entry. */
+export function keyOf(sweep: Sweep, more: Entry[], width: number): SVGSVGElement[] {
+  const { series, places, fc, xs, marked, seriesOf, single } = sweep;
+  const several = series.length > 1;
+  // The key shows only lines that are drawn.
+  const loose =
+    joined(
+      sweep,
+      xs.map((x) => ({ x })),
+    ).length === 0;
+  const names = (several ? series : []).map((value, s) => ({
+    name: named(value, fc),
+    series: places[s] ?? s,
+    hollow: single || !marked.some((one) => seriesOf(one) === s && isConfirmed(one)),
+    loose,
+  }));
+  const entries = [...names, ...more];
+  return entries.length > 0 ? [legend(several ? axisName(fc) : "", entries, width)] : [];
 }

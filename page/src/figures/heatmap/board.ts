@@ -1,31 +1,22 @@
 // The board of a heat map: the drawing, the selected cell, keyboard and pointer, the two lines through the cell, and the keys.
 
-import { axisName, type CellView, factorOf, isConfirmed, type Level, level } from "../../data";
-import { h, svg } from "../../dom";
+import { axisName, type CellView, factorOf, type Level, level } from "../../data";
+import { arrow, h, svg } from "../../dom";
 import { nothing } from "../../frame";
 import { named } from "../../levels";
-import { NARROW } from "../../look";
-import { colourKey } from "../key";
-import { isSlower, selectedColour, markKey, type Sign } from "../marks";
+import { ink, NARROW } from "../../look";
 import { NONE, type Sweep, sweepOf } from "../sweep-data";
 import { lines, rangeOf } from "../sweep-lines";
+import { describe, type HeatMap, withoutTile } from "./contents";
+import { drawMap, type Drawn, type Scale } from "./draw";
+import { colourKey, markKey, selectedColour } from "./keys";
 import { type Layout, layout as laidOut, tileAt } from "./layout";
-import { describe, type HeatMap, isRecommended, isSure, plane, withoutTile } from "./contents";
-import { drawMap, type Drawn, STRIPES, PALE, type Scale } from "./draw";
 
 /** The least width of a line through the map, pixels. */
 const LINE_MIN = 300;
 
-const STEPS: Record<string, [number, number]> = {
-  ArrowLeft: [-1, 0],
-  ArrowRight: [1, 0],
-  ArrowUp: [0, -1],
-  ArrowDown: [0, 1],
-};
-
 /** Draws a map for a width in pixels; `selected` hears of each cell that the reader selects. */
 export function board(map: HeatMap, width: number, selected: (id: string) => void): Node[] {
-  if (plane(map).length === 0) return [nothing("No cell has these levels.")];
   const layout = laidOut(map, width);
   const drawn = drawMap(map, layout);
   const frame = frameOf(drawn);
@@ -55,7 +46,7 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
 }
 
 /** The frame of the selected cell, below the tip. */
-function frameOf({ svg: drawing, tip }: Drawn): SVGRectElement {
+function frameOf({ drawing, tip }: Drawn): SVGRectElement {
   const frame = svg("rect", {
     fill: "none",
     class: "chosen",
@@ -63,7 +54,7 @@ function frameOf({ svg: drawing, tip }: Drawn): SVGRectElement {
     stroke: selectedColour(),
     rx: 3,
     "pointer-events": "none",
-  }) as SVGRectElement;
+  });
   drawing.insertBefore(frame, tip);
   return frame;
 }
@@ -83,30 +74,33 @@ const LINE_HEIGHT = 210;
 
 /** The row and the column of the selected cell as two lines with one scale. */
 function linesThrough({ view, group, wish, chosen, measure }: HeatMap, { cells }: Layout, width: number): Element[] {
-  const through = (free: string): Sweep | null => {
-    const wished = { x: free, colour: NONE, facet: NONE, measure: measure.key };
-    const sweep = sweepOf(view, group, chosen, cells, [], wished);
-    return sweep && { ...sweep, relayless: undefined, chosen: chosen.id };
+  const ring = {
+    name: "selected",
+    is: (cell: CellView) => cell === chosen,
+    look: () => ({ r: 9, stroke: ink(), strokeWidth: 1.5 }),
   };
-  const both = [wish.x, wish.y].map((free) => through(free)).filter((sweep) => sweep != null);
-  const range = rangeOf({ measure, cells: both.flatMap((sweep) => sweep.cells), relayless: undefined });
+  const both = [wish.x, wish.y].map((x): Sweep => {
+    const sweep = sweepOf(view, group, cells, chosen, { x, colour: NONE, facet: NONE }, measure);
+    return { ...sweep, over: [ring] };
+  });
+  const range = rangeOf(
+    measure,
+    both.flatMap((sweep) => sweep.cells),
+  );
   const line = (sweep: Sweep) => {
-    const factor = factorOf(view, sweep.wish.x === wish.x ? wish.y : wish.x);
+    const factor = factorOf(view, sweep.x === wish.x ? wish.y : wish.x);
     const at = `${factor.heading} ${named(level(chosen, factor.name), factor)}`;
     if (sweep.cells.length < 2) return nothing(`At ${at} no other ${axisName(sweep.fx)} was measured.`);
     return lines(sweep, sweep.cells, `${measure.label} at ${at}`, width, range, LINE_HEIGHT);
   };
-  const all = both.map(line);
-  const drawings = all.filter((each) => each instanceof SVGElement);
-  if (drawings.length === 0) return [nothing("No other cell of its row or column was measured.")];
-  return [...drawings, ...all.filter((each) => !(each instanceof SVGElement))];
+  return both.map(line);
 }
 
 /** The drawing, where the arrow keys and clicks select a cell. */
 function surface(
   map: HeatMap,
   layout: Layout,
-  { svg: drawing, x, y }: Drawn,
+  { drawing, x, y }: Drawn,
   go: (cell: CellView | undefined) => void,
 ): HTMLElement {
   const { xs, ys } = layout;
@@ -136,10 +130,8 @@ function surface(
       role: "application",
       "aria-label": `Heat map of ${measure.label}: the arrow keys move from cell to cell, and the text below describes it`,
       onkeydown: (event) => {
-        const by = STEPS[(event as KeyboardEvent).key];
-        if (!by) return;
-        event.preventDefault();
-        step(by);
+        const by = arrow(event as KeyboardEvent);
+        if (by) step(by);
       },
       onclick: (event) => clicked(event as MouseEvent),
     },
@@ -154,31 +146,9 @@ const levelAt = (list: Level[], scale: Scale, pixel: number): Level | undefined 
     return pixel >= from && pixel <= from + (scale.bandwidth ?? 0);
   });
 
-/** The meaning of colours, marks and lines, and the options without a tile. */
+/** The meaning of colours and marks, and the options without a tile. */
 function keys(map: HeatMap, layout: Layout): (Node | false)[] {
-  const { measure, placeless } = map;
-  const { low, top, logarithmic, measured, width } = layout;
-  const opacity = measured.some((cell) => isSure(map, cell)) ? 1 : PALE;
-  const absent = placeless.length > 0 && h("p", { class: "reading" }, withoutTile(map));
-  if (absent) absent.style.maxWidth = `${width}px`;
-  return [
-    colourKey({ low, top, logarithmic, ...measure, opacity }),
-    markKey(signs(map, layout), width, `${STRIPES}-key`),
-    absent,
-  ];
-}
-
-/** The marks that occur in the map. */
-function signs(map: HeatMap, { cells, measured }: Layout): Sign[] {
-  const { view, best, dense, compared } = map;
-  const uncertain = measured.some((cell) => !isConfirmed(cell));
-  const all: (Sign | false)[] = [
-    best.size > 0 && "best",
-    cells.some((cell) => isRecommended(map, cell)) && "use",
-    cells.some((cell) => isSlower(view, cell)) && "avoid",
-    "selected",
-    !dense && compared && uncertain && "screened",
-    measured.length < cells.length && "empty",
-  ];
-  return all.filter((sign) => sign !== false);
+  const absent = map.placeless.length > 0 && h("p", { class: "reading" }, withoutTile(map));
+  if (absent) absent.style.maxWidth = `${layout.width}px`;
+  return [colourKey(map, layout), markKey(map, layout), absent];
 }

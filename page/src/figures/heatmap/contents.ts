@@ -5,24 +5,19 @@ import {
   axisName,
   candidates,
   factorOf,
-  type FactorView,
-  type GroupView,
   isConfirmed,
   isMeasured,
+  isRecommended,
   level,
-  recommendedOf,
-  slowerHeading,
-  slowerText,
-  type View,
 } from "../../data";
+import { mayBeBest, ranked, slowerBy } from "../../data";
+import { counted } from "../../format";
 import type { Note } from "../../frame";
 import { along, levels, named, varying } from "../../levels";
-import { atRates, carried, lacks, type Measure, measures } from "../../measure";
+import { atRates, carried, lacks, measures } from "../../measure";
 import { withInterval } from "../../outward";
 import type { Table } from "../../save";
 import type { Looking } from "../../state";
-import { mayBeBest } from "../compared";
-import { hasPlace, placing } from "../tiles";
 
 /** The reader's settings of this figure. Kept while the page is open, one for each group. */
 export interface Wish {
@@ -32,37 +27,13 @@ export interface Wish {
 }
 
 /** A map, as far as it does not depend on a width. */
-export interface HeatMap {
-  view: View;
-  group: GroupView;
-  /** All candidates of the group. */
-  all: CellView[];
-  /** Factors with two levels or more: any of them can be an axis. */
-  factors: string[];
-  wish: Wish;
-  fx: FactorView;
-  fy: FactorView;
-  known: Measure[];
-  measure: Measure;
-  /** Cells that may be the best and have a tile. */
-  best: Set<string>;
-  placed: CellView[];
-  placeless: CellView[];
-  /** The selected cell; the board changes it. */
-  chosen: CellView;
-  /** Some cells are compared with the best. */
-  compared: boolean;
-  /** Some cells were measured in the screening only. */
-  screened: boolean;
-  /** Many levels, so that tiles are small: hatching would hide their colours. */
-  dense: boolean;
-}
+export type HeatMap = NonNullable<ReturnType<typeof heatMap>>;
 
 /** More levels than this in a row or column are dense. */
 const DENSE = 24;
 
 /** The map of a group with two factors or more; `wished` are the reader's settings, `measureKey` the last measure. */
-export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined, measureKey: string): HeatMap | null {
+export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined, measureKey: string) {
   // Two options are compared with each other: a limit against the best would be another number.
   if (view.versus || !cell) return null;
   const all = candidates(view, group);
@@ -73,29 +44,37 @@ export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined
   const known = measures(all);
   if (!axes || !known[0]) return null;
   const wish = wished ?? { ...axes, measure: measureKey };
-  const measure = known.find(({ key }) => key === wish.measure) ?? known[0];
-  const { placed, placeless, start } = placing(all, wish, cell, measure);
-  if (!start) return null;
-  const map: HeatMap = {
+  const hasPlace = (each: CellView) => level(each, wish.x) != null && level(each, wish.y) != null;
+  const placed = all.filter(hasPlace);
+  const chosen = hasPlace(cell) ? cell : (ranked(view, group).find(hasPlace) ?? placed[0]);
+  if (!chosen) return null;
+  const shown = along(view, placed, chosen, [wish.x, wish.y]);
+  return {
     view,
     group,
+    /** All candidates of the group. */
     all,
+    /** Factors with two levels or more: any of them can be an axis. */
     factors,
     wish,
     fx: factorOf(view, wish.x),
     fy: factorOf(view, wish.y),
     known,
-    measure,
-    best: new Set(all.filter((cell) => mayBeBest(view, cell) === "yes" && hasPlace(cell, wish)).map(({ id }) => id)),
+    measure: known.find(({ key }) => key === wish.measure) ?? known[0],
+    /** Cells that may be the best and have a tile. */
+    best: new Set(placed.filter((each) => mayBeBest(view, each) === "yes").map(({ id }) => id)),
+    /** Cells with a level on both axes, and measured ones without. */
     placed,
-    placeless,
-    chosen: start,
-    compared: all.some((cell) => cell.above_best_upper != null),
-    screened: all.some((cell) => isMeasured(cell) && !isConfirmed(cell)),
-    dense: false,
+    placeless: all.filter((each) => !hasPlace(each) && isMeasured(each)),
+    /** The selected cell; the board changes it. */
+    chosen,
+    /** Some cells are compared with the best. */
+    compared: all.some((each) => each.above_best_upper != null),
+    /** Some cells were measured in the screening only. */
+    screened: all.some((each) => isMeasured(each) && !isConfirmed(each)),
+    /** Many levels, so that tiles are small: hatching would hide their colours. */
+    dense: [wish.x, wish.y].some((factor) => levels(shown, factor).length > DENSE),
   };
-  map.dense = [wish.x, wish.y].some((factor) => levels(plane(map), factor).length > DENSE);
-  return map;
 }
 
 /** The axes of a map that the reader did not change: sizes first. */
@@ -125,9 +104,6 @@ export const isSure = ({ compared }: HeatMap, cell: CellView): boolean => compar
 export const hasNumber = ({ measure }: HeatMap, cell: CellView): boolean =>
   isMeasured(cell) && measure.of(cell) != null;
 
-export const isRecommended = ({ view, group }: HeatMap, cell: CellView): boolean =>
-  cell.id === recommendedOf(view, group);
-
 /** A cell as text: its levels, its value, and how it was measured. */
 export function describe(map: HeatMap, cell: CellView): [at: string, ...facts: string[]] {
   const { fx, fy, wish, measure } = map;
@@ -135,18 +111,13 @@ export function describe(map: HeatMap, cell: CellView): [at: string, ...facts: s
   const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
   if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
   const limit = cell.limit.name === "unknown" ? cell.limit.title : `limited by ${cell.limit.title}`;
-  return [at, withInterval(value, measure.unit), evidence(map, cell), ...aboveBest(map, cell), limit];
+  return [at, withInterval(value, measure.unit), evidence(map, cell), ...slowerBy(map.view, cell), limit];
 }
 
 function evidence(map: HeatMap, cell: CellView): string {
-  const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
+  const trials = counted(cell.trials, "trial");
   if (isSure(map, cell)) return `confirmed in ${trials}`;
   return isConfirmed(cell) ? `${trials}, not compared yet` : `screened in ${trials}, not confirmed`;
-}
-
-function aboveBest({ view }: HeatMap, cell: CellView): string[] {
-  const slower = slowerText(view, cell);
-  return cell.above_best_upper == null ? [] : [`${slowerHeading(view, { id: cell.group })} ${slower}`];
 }
 
 export function caption({ measure, compared, screened }: HeatMap): string {
@@ -173,11 +144,7 @@ export function notes(map: HeatMap): Note[] {
 export function withoutTile(map: HeatMap): string {
   const { placeless, fx, fy, measure } = map;
   const without = [fx, fy].filter(({ name }) => placeless.some((cell) => level(cell, name) == null)).map(axisName);
-  const use = !placeless.some((cell) => isRecommended(map, cell))
-    ? ""
-    : placeless.length > 1
-      ? "; the one to use is among them"
-      : ", which is the one to use";
+  const use = placeless.some((cell) => isRecommended(map.view, cell)) ? "; the one to use is among them" : "";
   return `Not in this map, without ${without.join(" or ")}: ${atRates(placeless, measure)}${use}.`;
 }
 
@@ -188,12 +155,12 @@ export function table(map: HeatMap): Table {
     rows: plane(map).map((cell) => {
       const value = measure.of(cell);
       return [
-        level(cell, wish.x) as string | number,
-        level(cell, wish.y) as string | number,
-        value?.mid ?? null,
-        value?.lower ?? null,
-        value?.upper ?? null,
-        cell.stage ?? null,
+        level(cell, wish.x),
+        level(cell, wish.y),
+        value?.mid,
+        value?.lower,
+        value?.upper,
+        cell.stage,
         mayBeBest(view, cell),
         cell.outcome,
         cell.limit.title,

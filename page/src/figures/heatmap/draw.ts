@@ -1,19 +1,17 @@
 // The drawing of a heat map: tiles, hatching, numbers, and the marks in their corners.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, isConfirmed, level } from "../../data";
-import { draw, faint, ink, paper, tip, USED } from "../../look";
-import { crosses, hatching, isSlower } from "../marks";
-import { across, down } from "./axis-labels";
+import { axisName, type CellView, isConfirmed, isRecommended, isSlower, type Level, level } from "../../data";
+import { svg } from "../../dom";
+import { draw, faint, ink, LINE, NAME_LETTER, paper, tip, USED } from "../../look";
+import { describe, hasNumber, type HeatMap, isSure } from "./contents";
+import { crosses, PALE, STRIPES } from "./keys";
 import type { Layout } from "./layout";
-import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
 
 /** More cells than this have no tip, which would make the page slow. */
 const TIPS_MAX = 2000;
-/** The opacity of tiles that are not confirmed. */
-export const PALE = 0.4;
-/** The id of the pattern of stripes. */
-export const STRIPES = "heat-stripes";
+/** The least gap between labels of columns, and the least distance between labels of rows; pixels. */
+const [GAP, DOWN] = [6, 16];
 
 /** A scale of a drawing. */
 export interface Scale {
@@ -21,19 +19,13 @@ export interface Scale {
   bandwidth?: number;
 }
 
-export interface Drawn {
-  svg: SVGSVGElement;
-  x: Scale;
-  y: Scale;
-  /** The tip, which stays the last element. */
-  tip: Element | null;
-}
+export type Drawn = ReturnType<typeof drawMap>;
 
 /** Draws the map. */
-export function drawMap(map: HeatMap, layout: Layout): Drawn {
+export function drawMap(map: HeatMap, layout: Layout) {
   const { cells, width, left, ys, tile } = layout;
   const { slope } = layout.columns;
-  const svg = draw(width, {
+  const drawing = draw(width, {
     height: 62 + slope + ys.length * tile.height,
     marginLeft: left,
     marginRight: 10,
@@ -50,13 +42,22 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
       cells.length <= TIPS_MAX ? tip(cells, placeOf(map), (cell) => describe(map, cell).join("\n")) : null,
     ],
   });
-  svg.prepend(hatching(STRIPES));
+  drawing.prepend(hatching());
   return {
-    svg,
-    x: scaleOf(svg, "x"),
-    y: scaleOf(svg, "y"),
-    tip: cells.length <= TIPS_MAX ? svg.lastElementChild : null,
+    drawing,
+    x: scaleOf(drawing, "x"),
+    y: scaleOf(drawing, "y"),
+    /** The tip, which stays the last element. */
+    tip: cells.length <= TIPS_MAX ? drawing.lastElementChild : null,
   };
+}
+
+/** Stripes of white and black, which are visible on bright and dark tiles. */
+function hatching(): SVGDefsElement {
+  const stripe = (x: number, fill: string) => svg("rect", { x, width: 1.5, height: 7, fill, "fill-opacity": 0.5 });
+  const id = STRIPES.slice("url(#".length, -1);
+  const attributes = { id, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  return svg("defs", {}, svg("pattern", attributes, stripe(0, "#fff"), stripe(1.5, "#000")));
 }
 
 const placeOf = ({ wish }: HeatMap) => ({
@@ -85,7 +86,7 @@ function tiles(map: HeatMap, { cells, measured, bright }: Layout): Plot.Markish[
       ? null
       : Plot.cell(
           measured.filter((cell) => !isConfirmed(cell)),
-          { ...place, fill: `url(#${STRIPES})` },
+          { ...place, fill: STRIPES },
         ),
     Plot.cell(
       cells.filter((cell) => !hasNumber(map, cell)),
@@ -136,7 +137,7 @@ function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[]
       } as Plot.DotOptions,
     ),
     Plot.text(
-      cells.filter((cell) => isRecommended(map, cell)),
+      cells.filter((cell) => isRecommended(view, cell)),
       {
         ...place,
         text: () => USED,
@@ -161,6 +162,43 @@ function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[]
       ),
     ),
   ];
+}
+
+/** The scale of the columns. */
+function across({ fx, dense }: HeatMap, { xs, tile, columns }: Layout): Plot.ScaleOptions {
+  const { rotate, texts } = columns;
+  const least = rotate === 0 ? Math.max(...texts.map((text) => text.length)) * NAME_LETTER + GAP : LINE;
+  return {
+    type: "band",
+    domain: xs,
+    label: axisName(fx),
+    labelArrow: "none",
+    tickFormat: (value: Level) => texts[xs.indexOf(value)] ?? "",
+    ticks: thinned(xs, (xs.length * tile.width) / least),
+    tickRotate: rotate,
+    padding: dense ? 0 : 0.04,
+  };
+}
+
+/** The scale of the rows. */
+function down({ fy, dense }: HeatMap, { ys, rows, narrow, left, tile }: Layout): Plot.ScaleOptions {
+  return {
+    type: "band",
+    domain: ys,
+    label: axisName(fy),
+    labelArrow: "none",
+    labelAnchor: narrow ? "top" : "center",
+    labelOffset: narrow ? left - 4 : undefined,
+    tickFormat: (value: Level) => rows[ys.indexOf(value)] ?? "",
+    ticks: thinned(ys, (ys.length * tile.height) / DOWN),
+    padding: dense ? 0 : 0.06,
+  };
+}
+
+/** Every n-th tick, so that the labels have room. */
+function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
+  const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
+  return ticks.filter((_, at) => at % every === 0);
 }
 
 function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
