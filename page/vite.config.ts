@@ -19,20 +19,14 @@ const PLOT_STYLE = `:where(.plot) {
 }`;
 
 /** A page: its source, the built file, and the text that the program replaces by the documents. */
-interface BuiltPage {
-  source: string;
-  file: string;
-  slot: string;
-}
-
-const REPORT: BuiltPage = {
+const REPORT = {
   source: "index.html",
   file: "page.html",
   slot: '<script type="application/json" id="sessions">[]</script>',
 };
 
 /** `vite build --mode mesh`. */
-const MESH: BuiltPage = {
+const MESH: typeof REPORT = {
   source: "mesh.html",
   file: "mesh.html",
   slot: '<script type="application/json" id="mesh">null</script>',
@@ -61,7 +55,7 @@ const comment = (others: string): string =>
   `<!--\nThe script of this page contains third-party code:\n\n${others.replaceAll("--", "- -")}\n-->\n`;
 
 /** Puts script and style into the page, and the policy before them. The program adds the data. */
-function oneFile(built: BuiltPage): Plugin {
+function oneFile(built: typeof REPORT): Plugin {
   return {
     name: "one-file",
     enforce: "post",

@@ -6,26 +6,24 @@ type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 
 /** An element with attributes, listeners (`onclick`) and children. */
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  set(element, attributes);
-  append(element, children);
-  return element;
-}
+export const h = <K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]) =>
+  filled(document.createElement(tag), attributes, children);
 
 /** The same of SVG. */
-export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  set(element, attributes);
-  append(element, children);
+export const svg = <K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]) =>
+  filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+function filled<Made extends Element>(element: Made, attributes: Attributes, children: Child[]): Made {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value == null || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) {
+    if (child == null || child === false) continue;
+    // Code stays as it is.
+    element.append(typeof child === "string" && element.tagName !== "CODE" ? unbroken(child) : child);
+  }
   return element;
 }
 
@@ -73,20 +71,4 @@ export function table(
       foot ? h("tfoot", {}, foot) : null,
     ),
   );
-}
-
-function set(element: Element, attributes: Attributes): void {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value == null || value === false) continue;
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
-  }
-}
-
-function append(element: Element, children: Child[]): void {
-  for (const child of children) {
-    if (child == null || child === false) continue;
-    // Code stays as it is.
-    element.append(typeof child === "string" && element.tagName !== "CODE" ? unbroken(child) : child);
-  }
 }

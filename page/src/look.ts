@@ -38,7 +38,7 @@ export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 
 /** Plots; the result is always the bare drawing. */
-export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
+export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement & Plot.Plot {
   const drawn = Plot.plot({
     width,
     // One class, so that the style element of Plot has the text that the policy allows.
@@ -99,14 +99,7 @@ export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions;
 }
 
 /** Names below an axis. */
-export interface Names {
-  /** Their angle, degrees; 0: horizontal. */
-  rotate: number;
-  /** The room that names at an angle need in addition, pixels. */
-  slope: number;
-  /** The names, cut where they would be too long. */
-  texts: string[];
-}
+export type Names = ReturnType<typeof namesBelow>;
 
 /** The most additional room below an axis, pixels. */
 const SLOPE_MAX = 120;
@@ -117,7 +110,7 @@ export const NAME_LETTER = 6.6;
  * Names below ticks that are `each` pixels apart, with `left` pixels before the first tick's room: horizontal if they have room
  * side by side, else at an angle, and upright if they would touch each other even there.
  */
-export function namesBelow(names: string[], each: number, left: number): Names {
+export function namesBelow(names: string[], each: number, left: number) {
   const longest = Math.max(...names.map((name) => name.length), 1);
   if (longest * NAME_LETTER + 10 <= each) return { rotate: 0, slope: 0, texts: names };
   // Lines at 30° are half as far apart as their ticks.
@@ -130,7 +123,14 @@ export function namesBelow(names: string[], each: number, left: number): Names {
     const lines = name.split("\n").map((line) => inLines(line, lettersAt(at), 1)[0] ?? "");
     return lines.join("\n");
   });
-  return { rotate: upright ? -90 : -30, slope: letters * NAME_LETTER * rise, texts };
+  return {
+    /** Their angle, degrees; 0: horizontal. */
+    rotate: upright ? -90 : -30,
+    /** The room that names at an angle need in addition, pixels. */
+    slope: letters * NAME_LETTER * rise,
+    /** The names, cut where they would be too long. */
+    texts,
+  };
 }
 
 /**

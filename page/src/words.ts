@@ -4,33 +4,27 @@ import glossary from "../../docs/glossary.md?raw";
 import type { View } from "./data";
 import { h } from "./dom";
 
-export interface Word {
-  /** A term and its other names. */
-  words: string[];
-  meaning: string;
-  /** Texts have a hint at its first use. */
-  hinted: boolean;
-}
-
 /** The section of the glossary whose terms have hints; the other sections contain common words. */
 const HINTED_SECTION = "How it is measured";
 /** Terms of other sections that have hints. */
 const HINTED = ["interval", "margin", "undecided"];
 
 /** The terms of a glossary: rows of Markdown tables, `| term, other name | meaning |`. */
-export function parse(markdown: string): Word[] {
+function parse(markdown: string) {
   let section = "";
-  return markdown.split("\n").flatMap((line): Word[] => {
+  return markdown.split("\n").flatMap((line) => {
     if (line.startsWith("## ")) section = line.slice(3);
     const [, terms, meaning] = line.match(/^\| (.+?) \| (.+) \|$/) ?? [];
     if (!terms || !meaning || terms === "term") return [];
+    // A term and its other names.
     const words = terms.split(", ");
+    // Texts have a hint at its first use.
     const hinted = section === HINTED_SECTION || words.some((word) => HINTED.includes(word));
     return [{ words, meaning: meaning.replaceAll("`", ""), hinted }];
   });
 }
 
-export const WORDS: readonly Word[] = parse(glossary);
+export const WORDS = parse(glossary);
 
 const FORMS = new Map(
   WORDS.filter(({ hinted }) => hinted).flatMap((each) =>
@@ -48,7 +42,7 @@ const FOUND = new RegExp(
 );
 
 /** The terms that a section has explained. */
-export type Explained = Set<Word>;
+export type Explained = Set<(typeof WORDS)[number]>;
 
 /** The pieces of a text: each term has its meaning at the first use. */
 export function pieces(text: string, explained: Explained = new Set()): { text: string; meaning?: string }[] {

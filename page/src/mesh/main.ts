@@ -4,12 +4,11 @@
 import "./mesh.css";
 import { h } from "../dom";
 import { counted, duration } from "../format";
-import { cells, type Mesh } from "./data";
+import { cells, type Mesh, rateOf } from "./data";
 import { DARK } from "./colours";
 import { map } from "./map";
 import { rounds } from "./rounds";
 import { links, missing, ranking } from "./tables";
-import { rateOf } from "./words";
 
 function start(): void {
   const mesh = JSON.parse(document.getElementById("mesh")?.textContent ?? "null") as Mesh | null;

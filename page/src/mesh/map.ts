@@ -2,9 +2,8 @@
 // canvas, since a mesh of 1,000 hosts has a million cells; large meshes begin with one cell for each pair of racks.
 
 import { arrow, h } from "../dom";
-import { type Band, type Cells, between, grouped, type Mesh, type MeshOption, single } from "./data";
+import { type Band, type Cells, between, grouped, type Mesh, type MeshOption, single, rateOf, shareOf } from "./data";
 import { colour, DARK, key } from "./colours";
-import { rateOf, shareOf } from "./words";
 
 /** Meshes of more hosts begin with racks. */
 const SINGLE_MAX = 320;

@@ -2,8 +2,7 @@
 
 import { h, table } from "../dom";
 import { counted } from "../format";
-import type { HostShifts, Mesh, MeshOption } from "./data";
-import { shiftOf } from "./words";
+import { type HostShifts, type Mesh, type MeshOption, shiftOf } from "./data";
 
 const COMPARED = "Rates compared with the typical host, with 95 % intervals";
 const EXPLAINED = "Rates compared with other links of both hosts, with 95 % intervals";

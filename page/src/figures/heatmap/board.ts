@@ -1,6 +1,6 @@
 // The board of a heat map: the drawing, the selected cell, keyboard and pointer, the two lines through the cell, and the keys.
 
-import { axisName, type CellView, factorOf, type Level, level } from "../../data";
+import { axisName, type CellView, factorOf, level } from "../../data";
 import { arrow, h, svg } from "../../dom";
 import { nothing } from "../../frame";
 import { named } from "../../levels";
@@ -8,9 +8,9 @@ import { ink, NARROW } from "../../look";
 import { NONE, type Sweep, sweepOf } from "../sweep-data";
 import { lines, rangeOf } from "../sweep-lines";
 import { describe, type HeatMap, withoutTile } from "./contents";
-import { drawMap, type Drawn, type Scale } from "./draw";
+import { drawMap, type Drawn, TOP } from "./draw";
 import { colourKey, markKey, selectedColour } from "./keys";
-import { type Layout, layout as laidOut, tileAt } from "./layout";
+import { type Layout, layout as laidOut } from "./layout";
 
 /** The least width of a line through the map, pixels. */
 const LINE_MIN = 300;
@@ -19,7 +19,6 @@ const LINE_MIN = 300;
 export function board(map: HeatMap, width: number, selected: (id: string) => void): Node[] {
   const layout = laidOut(map, width);
   const drawn = drawMap(map, layout);
-  const frame = frameOf(drawn);
   const text = h("p", { class: "selected", "aria-live": "polite" });
   // Next to a small map the lines are side by side, so that they are not higher than the map.
   const rest = width - layout.width - 32;
@@ -29,7 +28,7 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
   const show = () => {
     const [where, ...facts] = describe(map, map.chosen);
     text.textContent = `${where}: ${facts.join("; ")}`;
-    moveFrame(frame, map, drawn);
+    frameSelected(map, drawn);
     slices.replaceChildren(...linesThrough(map, layout, lineWidth));
   };
   const go = (cell: CellView | undefined) => {
@@ -45,28 +44,24 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
   return [layout.sideBySide ? h("div", { class: "side map" }, picture, through) : h("div", {}, picture, through)];
 }
 
-/** The frame of the selected cell, below the tip. */
-function frameOf({ drawing, tip }: Drawn): SVGRectElement {
+/** Frames the selected cell, below the tip. */
+function frameSelected({ wish, chosen }: HeatMap, { drawing, x, y, tip }: Drawn): void {
   const frame = svg("rect", {
-    fill: "none",
     class: "chosen",
-    "stroke-width": 3,
-    stroke: selectedColour(),
-    rx: 3,
-    "pointer-events": "none",
-  });
-  drawing.insertBefore(frame, tip);
-  return frame;
-}
-
-function moveFrame(frame: SVGRectElement, { wish, chosen }: HeatMap, { x, y }: Drawn): void {
-  const places = {
-    x: (x.apply(level(chosen, wish.x)) as number) - 1,
-    y: (y.apply(level(chosen, wish.y)) as number) - 1,
+    x: x.apply(level(chosen, wish.x)) - 1,
+    y: y.apply(level(chosen, wish.y)) - 1,
     width: (x.bandwidth ?? 0) + 2,
     height: (y.bandwidth ?? 0) + 2,
-  };
-  for (const [key, value] of Object.entries(places)) frame.setAttribute(key, String(value));
+    rx: 3,
+    fill: "none",
+    stroke: selectedColour(),
+    "stroke-width": 3,
+    "pointer-events": "none",
+  });
+  const last = drawing.querySelector(".chosen");
+  // Plot makes the tip again when the pointer moves: only the first frame can be put before it.
+  if (last) last.replaceWith(frame);
+  else drawing.insertBefore(frame, tip);
 }
 
 /** The height of a line, pixels. */
@@ -99,28 +94,26 @@ function linesThrough({ view, group, wish, chosen, measure }: HeatMap, { cells }
 /** The drawing, where the arrow keys and clicks select a cell. */
 function surface(
   map: HeatMap,
-  layout: Layout,
-  { drawing, x, y }: Drawn,
+  { cells, xs, ys, left, tile }: Layout,
+  { drawing }: Drawn,
   go: (cell: CellView | undefined) => void,
 ): HTMLElement {
-  const { xs, ys } = layout;
   const { wish, measure } = map;
-  const at = tileAt(map, layout);
-  const step = ([dx, dy]: [number, number]) => {
+  const at = (column: number, row: number): CellView | undefined =>
+    cells.find((cell) => level(cell, wish.x) === xs[column] && level(cell, wish.y) === ys[row]);
+  const step = ([right, down]: [number, number]) => {
     const [column, row] = [xs.indexOf(level(map.chosen, wish.x)), ys.indexOf(level(map.chosen, wish.y))];
     // A plan can have gaps: take the next cell in that direction.
     for (let n = 1; n <= Math.max(xs.length, ys.length); n += 1) {
-      const [nextX, nextY] = [xs[column + dx * n], ys[row + dy * n]];
-      const next = nextX === undefined || nextY === undefined ? undefined : at(nextX, nextY);
+      const next = at(column + right * n, row + down * n);
       if (next) return go(next);
     }
   };
   const clicked = ({ clientX, clientY }: MouseEvent) => {
     const box = drawing.getBoundingClientRect();
     const zoom = drawing.viewBox.baseVal.width / box.width;
-    const column = levelAt(xs, x, (clientX - box.left) * zoom);
-    const row = levelAt(ys, y, (clientY - box.top) * zoom);
-    if (column !== undefined && row !== undefined) go(at(column, row));
+    const [x, y] = [(clientX - box.left) * zoom - left, (clientY - box.top) * zoom - TOP];
+    go(at(Math.floor(x / tile.width), Math.floor(y / tile.height)));
   };
   return h(
     "div",
@@ -138,13 +131,6 @@ function surface(
     drawing,
   );
 }
-
-/** The level whose tiles contain a place, pixels. */
-const levelAt = (list: Level[], scale: Scale, pixel: number): Level | undefined =>
-  list.find((value) => {
-    const from = scale.apply(value) as number;
-    return pixel >= from && pixel <= from + (scale.bandwidth ?? 0);
-  });
 
 /** The meaning of colours and marks, and the options without a tile. */
 function keys(map: HeatMap, layout: Layout): (Node | false)[] {

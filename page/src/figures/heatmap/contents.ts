@@ -77,20 +77,16 @@ export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined
   };
 }
 
+/** The usual factor across and down, the first that a map has. */
+const USUAL_X = ["read_size", "request", "flows"];
+const USUAL_Y = ["write_size", "rcvbuf"];
+
 /** The axes of a map that the reader did not change: sizes first. */
 function usualAxes(factors: string[]): { x: string; y: string } | null {
-  const [first, second] = factors;
-  if (!first || !second) return null;
-  const preferred = (wanted: string[], fallback: string) => wanted.find((name) => factors.includes(name)) ?? fallback;
-  const x = preferred(["read_size", "request", "flows"], first);
-  const other = [second, first].find((name) => name !== x) ?? second;
-  return {
-    x,
-    y: preferred(
-      ["write_size", "rcvbuf"].filter((name) => name !== x),
-      other,
-    ),
-  };
+  const x = USUAL_X.find((name) => factors.includes(name)) ?? factors[0];
+  const others = factors.filter((name) => name !== x);
+  const y = USUAL_Y.find((name) => others.includes(name)) ?? others[0];
+  return x && y ? { x, y } : null;
 }
 
 /** The cells of the map: those that agree with the selected one in every other factor. */

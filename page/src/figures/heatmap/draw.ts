@@ -13,11 +13,8 @@ const TIPS_MAX = 2000;
 /** The least gap between labels of columns, and the least distance between labels of rows; pixels. */
 const [GAP, DOWN] = [6, 16];
 
-/** A scale of a drawing. */
-export interface Scale {
-  apply(value: unknown): unknown;
-  bandwidth?: number;
-}
+/** The margin above the tiles, pixels. */
+export const TOP = 20;
 
 export type Drawn = ReturnType<typeof drawMap>;
 
@@ -26,11 +23,11 @@ export function drawMap(map: HeatMap, layout: Layout) {
   const { cells, width, left, ys, tile } = layout;
   const { slope } = layout.columns;
   const drawing = draw(width, {
-    height: 62 + slope + ys.length * tile.height,
+    height: TOP + 42 + slope + ys.length * tile.height,
     marginLeft: left,
     marginRight: 10,
     marginBottom: 42 + slope,
-    marginTop: 20,
+    marginTop: TOP,
     x: across(map, layout),
     y: down(map, layout),
     color: { type: "linear", scheme: "cividis", domain: [0, 1] },
@@ -43,10 +40,12 @@ export function drawMap(map: HeatMap, layout: Layout) {
     ],
   });
   drawing.prepend(hatching());
+  const [x, y] = [drawing.scale("x"), drawing.scale("y")];
+  if (!x || !y) throw new Error("a heat map has both scales");
   return {
     drawing,
-    x: scaleOf(drawing, "x"),
-    y: scaleOf(drawing, "y"),
+    x,
+    y,
     /** The tip, which stays the last element. */
     tip: cells.length <= TIPS_MAX ? drawing.lastElementChild : null,
   };
@@ -119,46 +118,35 @@ function numbers(map: HeatMap, { measured, writing, bright, number }: Layout): P
   );
 }
 
-/** Marks in the corners of tiles, where they hide no number: may be the best, recommended, slower. */
+/** Marks in the corners of tiles, where they hide no number, or in their middle: may be the best, recommended, slower. */
 function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[] {
   const { best, view } = map;
   const roomy = writing?.brackets ?? false;
-  const place = placeOf(map);
+  const inset = roomy ? 8 : 6;
+  const corner = (right: 1 | -1, low: 1 | -1) => ({
+    ...placeOf(map),
+    ...(writing ? { dx: right * (tile.width / 2 - inset), dy: low * (tile.height / 2 - inset) } : {}),
+  });
   return [
     Plot.dot(
       cells.filter((cell) => best.has(cell.id)),
-      {
-        ...place,
-        r: roomy ? 3 : Math.min(2.5, tile.height / 4),
-        dx: writing ? tile.width / 2 - (roomy ? 8 : 6) : 0,
-        dy: writing ? -tile.height / 2 + (roomy ? 7 : 6) : 0,
-        fill: "#fff",
-        stroke: "#000",
-      } as Plot.DotOptions,
+      { ...corner(1, -1), r: roomy ? 3 : Math.min(2.5, tile.height / 4), fill: "#fff", stroke: "#000" },
     ),
     Plot.text(
       cells.filter((cell) => isRecommended(view, cell)),
       {
-        ...place,
+        ...corner(-1, -1),
         text: () => USED,
         fontSize: roomy ? 14 : 8,
-        dx: -tile.width / 2 + (roomy ? 9 : 4),
-        dy: writing ? -tile.height / 2 + (roomy ? 9 : 4) : 0,
         fill: "#111111",
         stroke: "#ffffff",
         strokeWidth: roomy ? 3 : 2,
-      } as Plot.TextOptions,
+      },
     ),
     ...crosses().map((cross) =>
       Plot.dot(
         cells.filter((cell) => isSlower(view, cell)),
-        {
-          ...place,
-          ...cross,
-          ...(roomy ? {} : { r: 3 }),
-          dx: writing ? tile.width / 2 - (roomy ? 9 : 6) : 0,
-          dy: writing ? tile.height / 2 - (roomy ? 9 : 6) : 0,
-        } as Plot.DotOptions,
+        { ...corner(1, 1), ...cross, ...(roomy ? {} : { r: 3 }) },
       ),
     ),
   ];
@@ -199,10 +187,4 @@ function down({ fy, dense }: HeatMap, { ys, rows, narrow, left, tile }: Layout):
 function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
   const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
   return ticks.filter((_, at) => at % every === 0);
-}
-
-function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
-  const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);
-  if (!scale) throw new Error(`a heat map has a scale ${name}`);
-  return scale as unknown as Scale;
 }

@@ -2,7 +2,7 @@
 // the tiles, so long names are cut; the tip of a cell has the whole names.
 
 import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from "d3-scale";
-import { type CellView, isConfirmed, type Level, level } from "../../data";
+import { type CellView, isConfirmed, type Level } from "../../data";
 import { axisUnit, digits } from "../../format";
 import { levels, named } from "../../levels";
 import { inLines, NARROW, type Names, namesBelow } from "../../look";
@@ -112,10 +112,4 @@ function columnLabels({ fx }: HeatMap, xs: Level[], each: number, left: number):
   return xs.every((value) => typeof value === "string")
     ? namesBelow(texts, each, left)
     : { rotate: 0, slope: 0, texts };
-}
-
-/** The cell with a level on each axis. */
-export function tileAt({ wish }: HeatMap, { cells }: Layout): (x: Level, y: Level) => CellView | undefined {
-  const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
-  return (x, y) => tiles.get(JSON.stringify([x, y]));
 }
