@@ -122,7 +122,7 @@ function numbers(map: HeatMap, { measured, writing, bright, number }: Layout): P
 function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[] {
   const { best, view } = map;
   const roomy = writing?.brackets ?? false;
-  const inset = roomy ? 8 : 6;
+  const inset = roomy ? 8 : 5;
   const corner = (right: 1 | -1, low: 1 | -1) => ({
     ...placeOf(map),
     ...(writing ? { dx: right * (tile.width / 2 - inset), dy: low * (tile.height / 2 - inset) } : {}),
