@@ -10,7 +10,7 @@ use bytegauge_model::{Nanos, escape, kernel_faults};
 use bytegauge_report::words::fit::{cut, wrap};
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe};
+use bytegauge_sys::proc_stat::{CpuTicks, MachineSample};
 use bytegauge_sys::process_tree;
 use bytegauge_sys::resource_limit::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
@@ -175,10 +175,9 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
 fn facts(length: Nanos) -> Facts {
     let look = || {
         let used = process_tree::used_by_each().unwrap_or_default();
-        let mut probe = MachineProbe::open().ok()?;
-        let before = probe.sample().ok()?;
+        let before = MachineSample::read().ok()?;
         thread::sleep(Duration::from_nanos(length.0));
-        let seen = probe.sample().ok()?.since(&before);
+        let seen = MachineSample::read().ok()?.since(&before);
         let elapsed_ns = seen.at_ns.max(1) as f64;
         let cpus = seen.per_cpu.len().max(1) as f64;
         let ticks = |of: fn(&CpuTicks) -> u64| before.per_cpu.iter().map(of).sum::<u64>() as f64;

@@ -21,6 +21,7 @@ use bytegauge_traffic::program::running_service::ServiceRecord;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
+use crate::environment::{block_end, block_start};
 use crate::lost_host::Loss;
 use crate::run::{Run, RunError, RunOptions};
 use crate::run_state::sleep_unless;
@@ -89,7 +90,7 @@ impl Run<'_> {
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.machine.pool = None;
         let started_unix_ns = unix_ns();
-        let start = self.machine.watch.block_start(self.elsewhere_ns());
+        let start = block_start(self.elsewhere_ns());
         let mut complete = true;
         for (position, cell) in self.order(task, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -117,7 +118,7 @@ impl Run<'_> {
             // The CPU time of a program is charged to its parent, and to us once that parent has ended.
             self.machine.pool = None;
         }
-        let surroundings = self.machine.watch.block_end(&start, self.elsewhere_ns());
+        let surroundings = block_end(&start, self.elsewhere_ns());
         let (group, stage) = (task.group.clone(), task.stage);
         let record = BlockRecord { index, group, stage, started_unix_ns, complete, surroundings };
         self.record.store.record_block(self.record.session, &record)?;
@@ -220,8 +221,8 @@ impl Run<'_> {
         });
         let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
         match (&slo, max_loss, setup.workload()) {
-            (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.machine.watch),
-            (_, Some(limit), Workload::Stream) => knee::measure_loss(pool, setup, limit, stop, &mut self.machine.watch),
+            (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop),
+            (_, Some(limit), Workload::Stream) => knee::measure_loss(pool, setup, limit, stop),
             _ => {
                 let task = setup.program.as_ref();
                 let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
@@ -230,7 +231,7 @@ impl Run<'_> {
                         self.record.observer.hear(&Event::Waiting { ready, left_ns });
                     }
                 };
-                trial::measure_with_waits(pool, setup, stop, &mut self.machine.watch, &mut waiting)
+                trial::measure_with_waits(pool, setup, stop, &mut waiting)
             }
         }
     }

@@ -5,15 +5,10 @@ use bytegauge_model::{MachineUse, Transport, UdpUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::environment::{CgroupCpu, cpu_stalled_us};
-use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
+use bytegauge_sys::network::NetworkTables;
+use bytegauge_sys::proc_stat::MachineSample;
 use bytegauge_sys::process_tree;
-use bytegauge_sys::snmp::{self, ProtocolTable};
-
-/// Reads the machine's counters; without `/proc` everything stays unknown.
-#[derive(Debug)]
-pub struct Watch {
-    probe: Option<MachineProbe>,
-}
+use bytegauge_sys::snmp::{self, KernelCounts};
 
 /// The counters at the start of a block.
 #[derive(Debug)]
@@ -25,105 +20,98 @@ pub struct BlockStart {
     cpu_pressure_us: Option<u64>,
 }
 
-impl Watch {
-    /// Opens the counters.
-    pub fn open() -> Watch {
-        Watch { probe: MachineProbe::open().ok() }
-    }
+/// The machine's counts since `earlier`.
+pub fn machine_use(earlier: Option<&MachineSample>) -> Option<MachineUse> {
+    let change = MachineSample::read().ok()?.since(earlier?);
+    Some(MachineUse {
+        wall_ns: change.at_ns,
+        busy_ns: change.busy_ns(),
+        softirq_ns: change.softirq_ns(),
+        steal_ns: change.steal_ns(),
+        net_rx: change.net_rx_softirqs,
+        ..MachineUse::default()
+    })
+}
 
-    /// The counters now.
-    pub fn sample(&mut self) -> Option<MachineSample> {
-        self.probe.as_mut()?.sample().ok()
+/// Reads all counters of a block's start. `elsewhere_ns` is the CPU time of the ends of an agent on this machine and of
+/// relays that ran already, nanoseconds; `None` if it is unknown.
+pub fn block_start(elsewhere_ns: Option<u64>) -> BlockStart {
+    // The cost of reading it belongs before both readings, hence the order.
+    let own_ns = sum(own_cpu_ns(), elsewhere_ns);
+    BlockStart {
+        at_ns: monotonic_ns(),
+        machine: MachineSample::read().ok(),
+        own_ns,
+        throttled_us: throttled_us(),
+        cpu_pressure_us: cpu_stalled_us(),
     }
+}
 
-    /// The machine's counts since `earlier`.
-    pub fn machine_use(&mut self, earlier: Option<&MachineSample>) -> Option<MachineUse> {
-        let change = self.sample()?.since(earlier?);
-        Some(MachineUse {
-            wall_ns: change.at_ns,
-            busy_ns: change.busy_ns(),
-            softirq_ns: change.softirq_ns(),
-            steal_ns: change.steal_ns(),
-            net_rx: change.net_rx_softirqs,
-            ..MachineUse::default()
-        })
-    }
-
-    /// Reads all counters of a block's start. `elsewhere_ns` is the CPU time of the ends of an agent on this machine and of
-    /// relays that ran already, nanoseconds; `None` if it is unknown.
-    pub fn block_start(&mut self, elsewhere_ns: Option<u64>) -> BlockStart {
-        // The cost of reading it belongs before both readings, hence the order.
-        let own_ns = sum(own_cpu_ns(), elsewhere_ns);
-        BlockStart {
-            at_ns: monotonic_ns(),
-            machine: self.sample(),
-            own_ns,
-            throttled_us: throttled_us(),
-            cpu_pressure_us: cpu_stalled_us(),
-        }
-    }
-
-    /// The environment since a block's start.
-    pub fn block_end(&mut self, start: &BlockStart, elsewhere_ns: Option<u64>) -> Surroundings {
-        let wall_ns = monotonic_ns() - start.at_ns;
-        let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-        let own_ns = grown(sum(own_cpu_ns(), elsewhere_ns), start.own_ns);
-        let change = start.machine.as_ref().and_then(|earlier| Some(self.sample()?.since(earlier)));
-        let share = change.as_ref().map(|change| {
-            let capacity_ns = (change.at_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
-            // Without our own CPU time that of other programs is unknown as well.
-            let others_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
-            let others = others_ns.map(|others_ns| others_ns / change.at_ns.max(1) as f64);
-            (change.steal_ns() as f64 / capacity_ns, others)
-        });
-        Surroundings {
-            wall_ns,
-            steal_share: share.map(|(steal, _)| steal),
-            foreign_cpus: share.and_then(|(_, others)| others),
-            throttled_us: grown(throttled_us(), start.throttled_us),
-            cpu_pressure_us: grown(cpu_stalled_us(), start.cpu_pressure_us),
-            load: load(),
-        }
+/// The environment since a block's start.
+pub fn block_end(start: &BlockStart, elsewhere_ns: Option<u64>) -> Surroundings {
+    let wall_ns = monotonic_ns() - start.at_ns;
+    let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+    let own_ns = grown(sum(own_cpu_ns(), elsewhere_ns), start.own_ns);
+    let change = start.machine.as_ref().and_then(|earlier| Some(MachineSample::read().ok()?.since(earlier)));
+    let share = change.as_ref().map(|change| {
+        let capacity_ns = (change.at_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
+        // Without our own CPU time that of other programs is unknown as well.
+        let others_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
+        let others = others_ns.map(|others_ns| others_ns / change.at_ns.max(1) as f64);
+        (change.steal_ns() as f64 / capacity_ns, others)
+    });
+    Surroundings {
+        wall_ns,
+        steal_share: share.map(|(steal, _)| steal),
+        foreign_cpus: share.and_then(|(_, others)| others),
+        throttled_us: grown(throttled_us(), start.throttled_us),
+        cpu_pressure_us: grown(cpu_stalled_us(), start.cpu_pressure_us),
+        load: load(),
     }
 }
 
 /// The kernel's counts of a path's protocol in the network namespace.
 #[derive(Debug)]
 pub struct ProtocolCounts {
-    udp: Option<ProtocolTable>,
+    is_udp: bool,
+    /// Absent for other protocols than UDP and TCP.
+    counts: Option<KernelCounts>,
     backlog_drops: Option<u64>,
-    tcp: Option<ProtocolTable>,
 }
 
 impl ProtocolCounts {
     /// The present counts of a path's protocol.
     pub fn read(transport: Option<&Transport>) -> ProtocolCounts {
-        let uses = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
+        let is_udp = transport.is_some_and(Transport::is_udp);
+        let is_counted = is_udp || transport.is_some_and(Transport::is_tcp);
         ProtocolCounts {
-            udp: uses(Transport::is_udp).then(|| ProtocolTable::of_udp().ok()).flatten(),
-            backlog_drops: uses(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
-            tcp: uses(Transport::is_tcp).then(|| ProtocolTable::of_tcp().ok()).flatten(),
+            is_udp,
+            counts: is_counted.then(|| KernelCounts::read(NetworkTables::own()).ok()).flatten(),
+            backlog_drops: is_udp.then(|| snmp::backlog_drops().ok()).flatten(),
         }
     }
 
     /// Writes the differences to an earlier reading to a trial's record.
     pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
-        let dropped = self.backlog_drops.zip(earlier.backlog_drops);
-        let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
-        let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
-        machine.udp = udp.map(|(later, earlier)| Box::new(UdpUse { backlog_drops, ..udp_use(earlier, later) }));
-        let Some((later, earlier)) = self.tcp.as_ref().zip(earlier.tcp.as_ref()) else { return };
-        machine.delayed_acks = later.gained(earlier, snmp::DELAYED_ACKS).into();
-        machine.listen_overflows = later.gained(earlier, snmp::LISTEN_OVERFLOWS).into();
-        machine.timeouts = later.gained(earlier, snmp::TIMEOUTS).into();
-        let drops = snmp::TCP_DROPS.iter().filter_map(|name| Some(((*name).to_owned(), later.gained(earlier, name)?)));
+        let Some((later, before)) = self.counts.as_ref().zip(earlier.counts.as_ref()) else { return };
+        if self.is_udp {
+            let dropped = self.backlog_drops.zip(earlier.backlog_drops);
+            let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
+            machine.udp = Some(Box::new(UdpUse { backlog_drops, ..udp_use(before, later) }));
+            return;
+        }
+        let gained = |name: &str| later.gained(before, "TcpExt", name);
+        machine.delayed_acks = gained(snmp::DELAYED_ACKS).into();
+        machine.listen_overflows = gained(snmp::LISTEN_OVERFLOWS).into();
+        machine.timeouts = gained(snmp::TIMEOUTS).into();
+        let drops = snmp::TCP_DROPS.iter().filter_map(|name| Some(((*name).to_owned(), gained(name)?)));
         machine.tcp_drops = drops.filter(|(_, count)| *count > 0).collect();
     }
 }
 
-/// The difference between two readings.
-fn udp_use(earlier: &ProtocolTable, later: &ProtocolTable) -> UdpUse {
-    let gained = |name: &str| later.gained(earlier, name).unwrap_or(0);
+/// The difference between two readings, over IPv4 and IPv6 together.
+fn udp_use(earlier: &KernelCounts, later: &KernelCounts) -> UdpUse {
+    let gained = |name: &str| ["Udp", "Udp6"].iter().filter_map(|it| later.gained(earlier, it, name)).sum();
     UdpUse {
         received: gained("InDatagrams"),
         sent: gained("OutDatagrams"),
@@ -198,13 +186,12 @@ mod tests {
 
     #[test]
     fn ends_of_an_agent_are_own_load() {
-        let mut watch = Watch::open();
-        let start = watch.block_start(Some(7));
+        let start = block_start(Some(7));
         // More than any machine has.
-        let block = watch.block_end(&start, Some(u64::MAX >> 1));
+        let block = block_end(&start, Some(u64::MAX >> 1));
         assert!(block.foreign_cpus.is_none_or(|cpus| cpus == 0.0), "{block:?}");
         // An unreadable value is not zero.
-        let block = watch.block_end(&start, None);
+        let block = block_end(&start, None);
         assert!(block.foreign_cpus.is_none(), "{block:?}");
     }
 

@@ -16,7 +16,6 @@ use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndError, EndPool, RemoteHost, Setup, VisitLimits};
 
-use crate::environment::Watch;
 use crate::trial;
 
 /// The parameters of a visit, in addition to its cells.
@@ -94,7 +93,6 @@ impl PairVisit {
     pub fn measure(&self, cells: &[Cell], partner: &VisitPartner, stop: &AtomicBool) -> Vec<Trial> {
         let links = partner.links();
         let mut pool = self.pool(links);
-        let mut watch = Watch::open();
         let mut trials = Vec::with_capacity(cells.len());
         for (position, cell) in block_order::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
@@ -109,7 +107,7 @@ impl PairVisit {
                     continue;
                 }
             };
-            let Some(measured) = trial::measure(&mut pool, &setup, stop, &mut watch) else { break };
+            let Some(measured) = trial::measure(&mut pool, &setup, stop) else { break };
             if !measured.ends_are_sound {
                 pool = self.pool(links);
             }

@@ -17,21 +17,14 @@ use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{EndPool, Setup};
 
-use crate::environment::Watch;
 use crate::trial::{self, TrialResult};
 
 /// Share of the offered calls that must be completed within the window.
 const COMPLETED_SHARE: f64 = 0.99;
 
 /// Searches once. `None` if `stop` was set meanwhile.
-pub(crate) fn measure(
-    pool: &mut EndPool,
-    setup: &Setup,
-    slo: &Slo,
-    stop: &AtomicBool,
-    watch: &mut Watch,
-) -> Option<TrialResult> {
-    let closed = trial::measure(pool, setup, stop, watch)?;
+pub(crate) fn measure(pool: &mut EndPool, setup: &Setup, slo: &Slo, stop: &AtomicBool) -> Option<TrialResult> {
+    let closed = trial::measure(pool, setup, stop)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -40,7 +33,7 @@ pub(crate) fn measure(
     let step = |offered| step(setup, FactorKey::call_rate, offered, slo.probe_ns(setup.window_ns, offered as f64));
     let longest_ns = PROBE_MAX_NS.max(setup.window_ns);
     let found = search(ceiling, longest_ns, stop, step, |offered, step| {
-        let measured = trial::measure(pool, step, stop, watch)?;
+        let measured = trial::measure(pool, step, stop)?;
         let seen = report(&measured).map(|report| judged(report, offered, step, slo));
         let has_result = measured.outcome == Outcome::Measured || seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
@@ -206,9 +199,8 @@ pub(crate) fn measure_loss(
     setup: &Setup,
     limit: LossShare,
     stop: &AtomicBool,
-    watch: &mut Watch,
 ) -> Option<TrialResult> {
-    let fastest = trial::measure(pool, setup, stop, watch)?;
+    let fastest = trial::measure(pool, setup, stop)?;
     let Some((bytes_per_second, datagrams_per_second)) = sent(&fastest) else { return Some(fastest) };
     if fastest.outcome != Outcome::Measured || !fastest.ends_are_sound || keeps(&fastest, limit) {
         return Some(fastest);
@@ -219,7 +211,7 @@ pub(crate) fn measure_loss(
     };
     let longest_ns = PROBE_MAX_NS.max(setup.window_ns);
     let found = search(bytes_per_second, longest_ns, stop, step, |_, step| {
-        let measured = trial::measure(pool, step, stop, watch)?;
+        let measured = trial::measure(pool, step, stop)?;
         let kept = (measured.outcome == Outcome::Measured).then(|| keeps(&measured, limit));
         Some((measured, kept))
     })?;

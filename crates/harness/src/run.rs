@@ -20,7 +20,6 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::calibrate::series;
-use crate::environment::Watch;
 use crate::interim::{AnalysisState, first_blocks};
 use crate::lost_host::{Losses, LostHost};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionWriter, StageResults, search};
@@ -205,7 +204,6 @@ impl<'a> Run<'a> {
             record: SessionWriter { store, session, observer, _owner: owner },
             machine: RunMachine {
                 topology: Topology::read().unwrap_or_default(),
-                watch: Watch::open(),
                 boot_id: MachineEnvironment::read().boot_id,
                 pool: None,
                 service: None,

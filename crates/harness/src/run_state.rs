@@ -13,7 +13,6 @@ use bytegauge_traffic::EndPool;
 use bytegauge_traffic::program::running_service::ServiceRecord;
 use serde_json::Value;
 
-use crate::environment::Watch;
 use crate::harm_guard::HarmGuard;
 use crate::stages::{Event, Observer};
 
@@ -53,7 +52,6 @@ impl SessionWriter<'_> {
 /// The machine of a session, and the ends on it.
 pub(crate) struct RunMachine {
     pub(crate) topology: Topology,
-    pub(crate) watch: Watch,
     /// The kernel's name for this boot of this machine.
     pub(crate) boot_id: Option<String>,
     pub(crate) pool: Option<EndPool>,

@@ -15,6 +15,7 @@ use bytegauge_model::{
     ByRole, Cell, EndReport, EndReports, EndRole, Iperf3Report, MachineUse, Outcome, RelayChoice, Trial,
 };
 use bytegauge_plan::Plan;
+use bytegauge_sys::proc_stat::MachineSample;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::{ChannelError, LATE};
 use bytegauge_traffic::{Command, EndError, EndPool, Setup, relay};
@@ -23,7 +24,7 @@ use script::{Answers, LONG_NS, Script, WaitTimes};
 use thiserror::Error;
 
 use crate::cpu_placement;
-use crate::environment::{ProtocolCounts, Watch};
+use crate::environment::{ProtocolCounts, machine_use};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -94,8 +95,8 @@ fn delivered(end: &EndReport) -> u64 {
 }
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
-pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
-    measure_with_waits(pool, setup, stop, watch, &mut |_| {})
+pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool) -> Option<TrialResult> {
+    measure_with_waits(pool, setup, stop, &mut |_| {})
 }
 
 /// The same; `waiting` is called every second while the server of a program is not ready, with the rest of its time, nanoseconds.
@@ -103,7 +104,6 @@ pub(crate) fn measure_with_waits(
     pool: &mut EndPool,
     setup: &Setup,
     stop: &AtomicBool,
-    watch: &mut Watch,
     waiting: &mut dyn FnMut(u64),
 ) -> Option<TrialResult> {
     // An emulated link's networks are not visible in this one.
@@ -128,7 +128,7 @@ pub(crate) fn measure_with_waits(
         Err(outcome) => return Some(TrialResult::nothing(outcome)),
     };
     // The cost of starting a program is not part of the trial.
-    let before = watch.sample();
+    let before = MachineSample::read().ok();
     let roles: Vec<EndRole> = load.iter().flat_map(PathLoad::roles).chain(script.roles()).collect();
     let started = roles.into_iter().try_for_each(|role| pool.end(role)?.send(Command::Go));
     if let Err(error) = started {
@@ -137,7 +137,7 @@ pub(crate) fn measure_with_waits(
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
     let mut answers = script.collect(pool, WaitTimes { window_ns, due, patience }, stop, waiting)?;
-    let mut machine = watch.machine_use(before.as_ref());
+    let mut machine = machine_use(before.as_ref());
     let joined = checked_link(pool, link.as_ref(), machine.as_mut());
     script.collect_late(pool, patience, &mut answers);
     let outcome = answers.trouble().or(joined).unwrap_or_else(|| check_counts(setup, &answers));
@@ -279,7 +279,7 @@ pub fn carry<T>(
         return Err(SampledError::Unseen);
     }
     let sampler = sample(&pids).map_err(SampledError::Sampler)?;
-    match measure(&mut pool, &setup, stop, &mut Watch::open()).ok_or(SampledError::Interrupted)?.outcome {
+    match measure(&mut pool, &setup, stop).ok_or(SampledError::Interrupted)?.outcome {
         Outcome::Measured => finish(sampler).map_err(SampledError::Sampler),
         outcome => Err(SampledError::Trial(outcome.reason().unwrap_or_default().to_owned())),
     }

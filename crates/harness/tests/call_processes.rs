@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, Workload};
@@ -79,7 +78,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut pool = pool(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false)).unwrap();
             let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
@@ -105,7 +104,7 @@ fn streams_load_the_path_of_calls(ends: Ends) {
     let mut pool = pool(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false)).unwrap();
             if !measured.outcome.moved_nothing() || setup.window_ns > 5_000_000_000 {
                 break measured;
             }
@@ -127,7 +126,7 @@ fn streams_load_the_path_of_calls(ends: Ends) {
 fn soon(mut pool: EndPool, setup: Setup) -> TrialResult {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+        let measured = measure(&mut pool, &setup, &AtomicBool::new(false)).unwrap();
         sender.send(measured).expect("the receiver waits");
     });
     receiver.recv_timeout(PATIENCE).expect("the remaining ends stop")

@@ -8,7 +8,6 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::measure;
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::block_order;
@@ -135,7 +134,6 @@ pub fn run(
 /// Two arms on one pair of ends.
 struct EndsPair {
     pool: EndPool,
-    watch: Watch,
     setup: Setup,
     seed: u64,
     block: u64,
@@ -155,14 +153,7 @@ impl EndsPair {
             let other = *cpus.get(1).unwrap_or(first);
             setup.cpus = [(EndRole::Source, vec![other]), (EndRole::Sink, vec![*first])].into();
         }
-        Ok(EndsPair {
-            pool: EndPool::new(Ends::Threads, Path::new("")),
-            watch: Watch::open(),
-            setup,
-            seed,
-            block: 0,
-            base_ns: 0.0,
-        })
+        Ok(EndsPair { pool: EndPool::new(Ends::Threads, Path::new("")), setup, seed, block: 0, base_ns: 0.0 })
     }
 
     /// Nanoseconds per byte of both arms in every block; the second arm spins longer after each call.
@@ -189,7 +180,7 @@ impl EndsPair {
     /// Nanoseconds per byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let setup = Setup { window_ns, slowdown_ns: Some(spin_ns), ..self.setup.clone() };
-        let measured = measure(&mut self.pool, &setup, &AtomicBool::new(false), &mut self.watch);
+        let measured = measure(&mut self.pool, &setup, &AtomicBool::new(false));
         match measured.map(|mut measured| (measured.outcome, measured.ends.remove(EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),

@@ -6,14 +6,14 @@
 //!
 //! Never samples: events are only counted, so the measured program is not interrupted.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 
 use thiserror::Error;
 
 use crate::errno;
 use crate::network::NetworkTables;
-use crate::snmp::{one_line, two_lines};
+use crate::snmp::KernelCounts;
 
 /// Why a counter cannot be read.
 #[derive(Debug, Error)]
@@ -145,7 +145,7 @@ impl Counter {
         let failed = |source| CounterError::Io { name: self.name.clone(), source };
         match &self.source {
             CounterSource::Kernel { tables, protocol, count } => {
-                let found = of_kernel(*tables, protocol, count).map_err(failed)?;
+                let found = KernelCounts::read(*tables).map_err(failed)?.count(protocol, count);
                 found.ok_or_else(|| CounterError::Unknown { name: self.name.clone() })
             }
             CounterSource::Event(file) => of_event(file).map_err(failed),
@@ -196,18 +196,6 @@ fn scaled(count: u64, enabled_ns: u64, running_ns: u64) -> u64 {
         return count;
     }
     (u128::from(count) * u128::from(enabled_ns) / u128::from(running_ns)) as u64
-}
-
-fn of_kernel(tables: NetworkTables, protocol: &str, count: &str) -> io::Result<Option<u64>> {
-    let lines = format!("{protocol}: ");
-    for file in ["snmp", "netstat"] {
-        if let Some(found) = two_lines(&fs::read_to_string(tables.path(file))?, &lines, count) {
-            return Ok(Some(found));
-        }
-    }
-    // Missing on a machine without IPv6.
-    let v6 = fs::read_to_string(tables.path("snmp6")).unwrap_or_default();
-    Ok(one_line(&v6, protocol, count))
 }
 
 #[cfg(test)]

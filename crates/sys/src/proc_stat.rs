@@ -7,14 +7,10 @@
 //! Times are in ticks (proc_stat(5)), 10 ms each on all common machines, and most kernels obtain them by sampling: over
 //! one second expect an error of a few percent.
 //!
-//! The files stay open and the text buffer is reused, so that a sample allocates only its result. It takes about 10 µs
-//! on two CPUs, and more with many CPUs or interrupt lines, since the kernel writes a line for each. Never use it
-//! inside a measured loop.
+//! A sample takes tens of microseconds on two CPUs, and more with many CPUs or interrupt lines, since the kernel writes a
+//! line for each. Never use it inside a measured loop.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs, io};
 
 use crate::clock;
 use crate::cpu_time::counts;
@@ -71,6 +67,18 @@ pub struct MachineSample {
 }
 
 impl MachineSample {
+    /// Reads `/proc/stat` and `/proc/softirqs` now.
+    ///
+    /// # Errors
+    ///
+    /// The files' errors, which are missing where procfs is hidden, or `InvalidData` if a line is not as documented.
+    pub fn read() -> io::Result<MachineSample> {
+        let mut sample = MachineSample { at_ns: clock::monotonic_ns(), ..MachineSample::default() };
+        parse_stat(&fs::read_to_string("/proc/stat")?, &mut sample).ok_or_else(|| malformed("stat"))?;
+        parse_softirqs(&fs::read_to_string("/proc/softirqs")?, &mut sample).ok_or_else(|| malformed("softirqs"))?;
+        Ok(sample)
+    }
+
     /// What was counted since an earlier sample, on the CPUs that were online at both moments; `at_ns` is the time between them.
     #[must_use]
     pub fn since(&self, earlier: &MachineSample) -> MachineSample {
@@ -113,45 +121,6 @@ fn counts_since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     pairs.map(|(later, earlier)| u64::from((*later as u32).wrapping_sub(*earlier as u32))).collect()
 }
 
-/// Reads samples from open files.
-#[derive(Debug)]
-pub struct MachineProbe {
-    stat: OpenText,
-    softirqs: OpenText,
-}
-
-impl MachineProbe {
-    /// Opens `/proc/stat` and `/proc/softirqs`.
-    ///
-    /// # Errors
-    ///
-    /// The files' errors; they are missing where procfs is hidden.
-    pub fn open() -> io::Result<Self> {
-        Self::open_from(Path::new("/proc"))
-    }
-
-    /// Like [`MachineProbe::open`], from another directory.
-    ///
-    /// # Errors
-    ///
-    /// The files' errors.
-    pub fn open_from(proc: &Path) -> io::Result<Self> {
-        Ok(Self { stat: OpenText::open(&proc.join("stat"))?, softirqs: OpenText::open(&proc.join("softirqs"))? })
-    }
-
-    /// Reads all counters now.
-    ///
-    /// # Errors
-    ///
-    /// The files' errors, or `InvalidData` if a line is not as documented.
-    pub fn sample(&mut self) -> io::Result<MachineSample> {
-        let mut sample = MachineSample { at_ns: clock::monotonic_ns(), ..MachineSample::default() };
-        parse_stat(self.stat.read()?, &mut sample).ok_or_else(|| malformed("stat"))?;
-        parse_softirqs(self.softirqs.read()?, &mut sample).ok_or_else(|| malformed("softirqs"))?;
-        Ok(sample)
-    }
-}
-
 fn malformed(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
@@ -165,39 +134,6 @@ pub fn tick_ns() -> u64 {
     // SAFETY: takes an int and touches no memory.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000_000 / u64::try_from(per_second).expect("ticks have a rate")
-}
-
-// Reads a procfs file repeatedly, without opening it or allocating again.
-
-/// A procfs file whose text the kernel generates at each read from its start.
-#[derive(Debug)]
-struct OpenText {
-    file: File,
-    buffer: Vec<u8>,
-}
-
-impl OpenText {
-    fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, buffer: vec![0; 16 << 10] })
-    }
-
-    fn read(&mut self) -> io::Result<&str> {
-        let mut len = 0;
-        loop {
-            if len == self.buffer.len() {
-                self.buffer.resize(2 * len, 0);
-            }
-            // The kernel keeps the remaining text for the read that continues, so the parts belong together
-            // (fs/seq_file.c).
-            match self.file.read_at(&mut self.buffer[len..], len as u64) {
-                Ok(0) => break,
-                Ok(count) => len += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        std::str::from_utf8(&self.buffer[..len]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-    }
 }
 
 // Parses the counters of procfs files. Never touches a file.
@@ -293,9 +229,8 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_sampled_again_and_again() {
-        let mut probe = MachineProbe::open().unwrap();
-        let earlier = probe.sample().unwrap();
-        let later = probe.sample().unwrap();
+        let earlier = MachineSample::read().unwrap();
+        let later = MachineSample::read().unwrap();
         assert!(!earlier.per_cpu.is_empty());
         assert_eq!(earlier.per_cpu.len(), later.per_cpu.len());
         assert!(!later.net_rx_softirqs.is_empty());
@@ -304,49 +239,6 @@ mod tests {
     #[test]
     fn a_tick_divides_a_second() {
         assert_eq!(1_000_000_000 % tick_ns(), 0);
-    }
-}
-
-#[cfg(test)]
-mod open_text_tests {
-    use std::fs;
-
-    use super::*;
-    use crate::tests::Scratch;
-
-    fn open_small(path: &Path) -> OpenText {
-        let mut text = OpenText::open(path).unwrap();
-        text.buffer.truncate(16);
-        text
-    }
-
-    #[test]
-    fn a_text_larger_than_the_buffer_is_read() {
-        let scratch = Scratch::new();
-        let long = "0123456789".repeat(100);
-        scratch.file("long", &long);
-        let mut text = open_small(&scratch.path().join("long"));
-        assert_eq!(text.read().unwrap(), long);
-        assert_eq!(text.read().unwrap(), long);
-    }
-
-    #[test]
-    fn procfs_continues_a_text_that_did_not_fit() {
-        let mut text = open_small(Path::new("/proc/softirqs"));
-        let lines = text.read().unwrap().lines().count();
-        let whole = fs::read_to_string("/proc/softirqs").unwrap();
-        assert_eq!(lines, whole.lines().count());
-    }
-
-    #[test]
-    fn a_shorter_text_replaces_a_longer_one() {
-        let scratch = Scratch::new();
-        scratch.file("text", "long text");
-        let path = scratch.path().join("text");
-        let mut text = OpenText::open(&path).unwrap();
-        assert_eq!(text.read().unwrap(), "long text");
-        scratch.file("text", "short");
-        assert_eq!(text.read().unwrap(), "short");
     }
 }
 

@@ -1,5 +1,4 @@
-//! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and some of TCP
-//! (`/proc/net/netstat`).
+//! The kernel's counts of protocols in a network namespace (`/proc/net/snmp`, `/proc/net/netstat`, `/proc/net/snmp6`).
 //!
 //! In addition, packets that the machine dropped before any protocol processed them (`/proc/net/softnet_stat`).
 //!
@@ -12,50 +11,40 @@
 use std::fs;
 use std::io;
 
-/// The kernel's counts of a protocol at one moment, since the namespace was made, by the kernel's names.
+use crate::network::NetworkTables;
+
+/// The kernel's counts at one moment, since the namespace was made, by the kernel's names.
 #[derive(Clone, Debug, Default)]
-pub struct ProtocolTable {
-    /// Names and values in two lines, which begin with the protocol.
+pub struct KernelCounts {
+    /// Names and values of a protocol in two lines, which begin with the protocol.
     lines: String,
-    protocol: &'static str,
-    /// A count a line, over IPv6; empty where the machine has none, and where both versions are counted together.
+    /// A count a line, over IPv6; empty on a machine without it.
     v6: String,
 }
 
-impl ProtocolTable {
-    /// The present counts of UDP.
+impl KernelCounts {
+    /// The present counts.
     ///
     /// # Errors
     ///
-    /// The file's error; it is missing where procfs is hidden.
-    pub fn of_udp() -> io::Result<ProtocolTable> {
-        let lines = fs::read_to_string("/proc/net/snmp")?;
+    /// The files' errors; they are missing where procfs is hidden.
+    pub fn read(tables: NetworkTables) -> io::Result<KernelCounts> {
+        let [snmp, netstat] = ["snmp", "netstat"].map(|file| fs::read_to_string(tables.path(file)));
         // Missing on a machine without IPv6.
-        let v6 = fs::read_to_string("/proc/net/snmp6").unwrap_or_default();
-        Ok(ProtocolTable { lines, protocol: "Udp: ", v6 })
+        let v6 = fs::read_to_string(tables.path("snmp6")).unwrap_or_default();
+        Ok(KernelCounts { lines: snmp? + &netstat?, v6 })
     }
 
-    /// The present counts of TCP beyond those of its standard, over IPv4 and IPv6 together.
-    ///
-    /// # Errors
-    ///
-    /// As [`ProtocolTable::of_udp`].
-    pub fn of_tcp() -> io::Result<ProtocolTable> {
-        let lines = fs::read_to_string("/proc/net/netstat")?;
-        Ok(ProtocolTable { lines, protocol: "TcpExt: ", v6: String::new() })
-    }
-
-    /// The count of a name, over IPv4 and IPv6 together; `None` where the kernel does not count it.
+    /// The count of a protocol (`Udp`, `Udp6`, `TcpExt`) and a name; `None` where the kernel does not count it.
     #[must_use]
-    pub fn count(&self, name: &str) -> Option<u64> {
-        let both = [two_lines(&self.lines, self.protocol, name), one_line(&self.v6, "Udp6", name)];
-        both.into_iter().flatten().reduce(u64::saturating_add)
+    pub fn count(&self, protocol: &str, name: &str) -> Option<u64> {
+        two_lines(&self.lines, protocol, name).or_else(|| one_line(&self.v6, protocol, name))
     }
 
     /// How much a count has grown since an earlier moment.
     #[must_use]
-    pub fn gained(&self, earlier: &ProtocolTable, name: &str) -> Option<u64> {
-        Some(self.count(name)?.saturating_sub(earlier.count(name)?))
+    pub fn gained(&self, earlier: &KernelCounts, protocol: &str, name: &str) -> Option<u64> {
+        Some(self.count(protocol, name)?.saturating_sub(earlier.count(protocol, name)?))
     }
 }
 
@@ -91,15 +80,15 @@ fn dropped(text: &str) -> Option<u64> {
 }
 
 /// A count from two lines of a protocol: names, then values, in the same order.
-pub(crate) fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+fn two_lines(text: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
     let (names, values) = (lines.next()?, lines.next()?);
     let mut pairs = names.split_whitespace().zip(values.split_whitespace());
     pairs.find(|(other, _)| *other == name)?.1.parse().ok()
 }
 
 /// A count from the line of its own, whose name begins with the protocol.
-pub(crate) fn one_line(text: &str, protocol: &str, name: &str) -> Option<u64> {
+fn one_line(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.split_once(char::is_whitespace));
     lines.find(|(other, _)| *other == name)?.1.trim().parse().ok()
 }
@@ -113,8 +102,8 @@ mod tests {
     use super::*;
     use crate::tests::eventually;
 
-    fn udp(lines: &str, v6: &str) -> ProtocolTable {
-        ProtocolTable { lines: lines.into(), protocol: "Udp: ", v6: v6.into() }
+    fn counts(lines: &str, v6: &str) -> KernelCounts {
+        KernelCounts { lines: lines.into(), v6: v6.into() }
     }
 
     #[test]
@@ -122,23 +111,24 @@ mod tests {
         let v4 = "Tcp: RtoMin InErrs\nTcp: 200 9\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\n\
                   Udp: 10 1 4 20 3\nUdpLite: InDatagrams\nUdpLite: 99\n";
         let v6 = "Ip6InReceives   5\nUdp6InDatagrams \t 7\nUdp6RcvbufErrors 2\nUdpLite6InDatagrams 99\n";
-        let table = udp(v4, v6);
-        let counts = ["InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "MemErrors"];
-        let expected = [Some(17), Some(1), Some(4), Some(20), Some(5), None];
-        assert_eq!(counts.map(|name| table.count(name)), expected);
-        let earlier = udp("Udp: InDatagrams RcvbufErrors\nUdp: 5 9\n", "");
-        let gained = ["InDatagrams", "RcvbufErrors", "NoPorts"].map(|name| table.gained(&earlier, name));
-        assert_eq!(gained, [Some(12), Some(0), None]);
+        let found = counts(v4, v6);
+        let names = ["InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "MemErrors"];
+        let expected = [Some(10), Some(1), Some(4), Some(20), Some(3), None];
+        assert_eq!(names.map(|name| found.count("Udp", name)), expected);
+        assert_eq!(["InDatagrams", "NoPorts"].map(|name| found.count("Udp6", name)), [Some(7), None]);
+        let earlier = counts("Udp: InDatagrams RcvbufErrors\nUdp: 5 9\n", "");
+        let gained = ["InDatagrams", "RcvbufErrors", "NoPorts"].map(|name| found.gained(&earlier, "Udp", name));
+        assert_eq!(gained, [Some(5), Some(0), None]);
     }
 
     #[test]
     fn counts_of_tcp_are_read_by_name() {
         let text = "TcpExt: PruneCalled ListenOverflows DelayedACKs TCPTimeouts\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
-        let table = ProtocolTable { lines: text.into(), protocol: "TcpExt: ", v6: String::new() };
-        let counts = [DELAYED_ACKS, LISTEN_OVERFLOWS, TIMEOUTS].map(|name| table.count(name));
-        assert_eq!(counts, [Some(17), Some(4), Some(3)]);
-        assert_eq!(TCP_DROPS.map(|name| table.count(name)), [None, None, Some(5), None]);
-        assert_eq!(table.count("InOctets"), None);
+        let found = counts(text, "");
+        let names = [DELAYED_ACKS, LISTEN_OVERFLOWS, TIMEOUTS].map(|name| found.count("TcpExt", name));
+        assert_eq!(names, [Some(17), Some(4), Some(3)]);
+        assert_eq!(TCP_DROPS.map(|name| found.count("TcpExt", name)), [None, None, Some(5), None]);
+        assert_eq!(found.count("TcpExt", "InOctets"), None);
     }
 
     #[test]
@@ -147,8 +137,9 @@ mod tests {
         // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it changes the backlog.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let address = listener.local_addr().unwrap();
-        let before = ProtocolTable::of_tcp().unwrap();
-        let counted = |name| ProtocolTable::of_tcp().unwrap().gained(&before, name);
+        let read = || KernelCounts::read(NetworkTables::own()).unwrap();
+        let before = read();
+        let counted = |name| read().gained(&before, "TcpExt", name);
         assert!(counted(DELAYED_ACKS).is_some());
         // The first of them takes the only place.
         let mut callers = Vec::new();
@@ -170,7 +161,7 @@ mod tests {
 
     #[test]
     fn files_that_are_hidden_or_strange_count_nothing() {
-        let strange = [udp("", ""), udp("Udp: InDatagrams\nUdp: many\n", "Udp6InDatagrams")];
-        assert!(strange.iter().all(|table| table.count("InDatagrams").is_none()));
+        let strange = [counts("", ""), counts("Udp: InDatagrams\nUdp: many\n", "Udp6InDatagrams")];
+        assert!(strange.iter().all(|found| ["Udp", "Udp6"].iter().all(|it| found.count(it, "InDatagrams").is_none())));
     }
 }

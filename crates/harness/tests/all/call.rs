@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{in_mode, run, run_until};
-use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{
@@ -150,7 +149,7 @@ fn one_cast_serves_streams_and_calls_in_turn() {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
             let setup = Setup { window_ns: setup.window_ns * times, ..setup.clone() };
-            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false)).unwrap();
             assert!(measured.ends_are_sound);
             measured.outcome == Outcome::Measured
         };
@@ -202,5 +201,5 @@ fn a_long_trial_can_be_interrupted() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
     let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
-    assert!(measure(&mut pool, &setup, &AtomicBool::new(true), &mut Watch::open()).is_none());
+    assert!(measure(&mut pool, &setup, &AtomicBool::new(true)).is_none());
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::support::{in_mode, is_short, run, run_until};
-use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::name_tables::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, FactorKey, Outcome, Spec, Transport};
@@ -261,7 +260,7 @@ fn ends_that_were_sound_serve_again() {
     for plant in [None, Some(PlantedFault::Corrupt { offset: 0 }), None] {
         let mut planted = Setup { plant, verify: true, ..setup("unix") };
         let measured = loop {
-            let measured = measure(&mut pool, &planted, &stop, &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &planted, &stop).unwrap();
             assert!(measured.ends_are_sound);
             if !is_short(&measured) || planted.window_ns > 2_000_000_000 {
                 break measured;

@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
+use crate::network::NetworkTables;
 use crate::option;
-use crate::snmp::ProtocolTable;
+use crate::snmp::KernelCounts;
 
 fn udp() -> (UdpSocket, UdpSocket) {
     let (left, right) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -152,14 +153,14 @@ fn without_gro_each_datagram_arrives_alone() {
 fn drops_of_a_full_socket_are_reported() {
     let (left, right) = udp();
     option::set(right.as_fd(), &option::RECEIVE_BUFFER.to(1)).unwrap();
-    let before = ProtocolTable::of_udp().unwrap();
+    let before = KernelCounts::read(NetworkTables::own()).unwrap();
     for _ in 0..200 {
         left.send(&[0; 1000]).unwrap();
     }
     let dropped = crate::socket_memory::drops(right.as_fd()).unwrap();
     assert!(dropped > 0 && dropped < 200, "{dropped}");
-    let after = ProtocolTable::of_udp().unwrap();
-    assert!(after.gained(&before, "RcvbufErrors") >= Some(dropped));
+    let after = KernelCounts::read(NetworkTables::own()).unwrap();
+    assert!(after.gained(&before, "Udp", "RcvbufErrors") >= Some(dropped));
     let mut inbox = Inbox::new(200, 1000, false);
     let kept = inbox.receive(right.as_fd()).unwrap();
     assert_eq!(kept + dropped as usize, 200);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
-use bytegauge_sys::proc_stat::{MachineProbe, MachineSample};
+use bytegauge_sys::proc_stat::MachineSample;
 
 use crate::EndError;
 use crate::address::Address;
@@ -23,26 +23,8 @@ struct RelayEnd {
     method: RelayMethod,
     threads: usize,
     shared: Arc<RelayShared>,
-    /// For a relay on an agent's host: only this process sees the load there.
-    host: Option<HostProbe>,
-}
-
-/// The machine's counters, and their values before the first byte.
-struct HostProbe {
-    probe: MachineProbe,
-    before: MachineSample,
-}
-
-impl HostProbe {
-    fn watched() -> Option<HostProbe> {
-        let mut probe = MachineProbe::open().ok()?;
-        let before = probe.sample().ok()?;
-        Some(HostProbe { probe, before })
-    }
-
-    fn busy_ns(mut self) -> Option<u64> {
-        Some(self.probe.sample().ok()?.since(&self.before).busy_ns())
-    }
+    /// The machine's counters before the first byte, for a relay on an agent's host: only this process sees the load there.
+    host: Option<MachineSample>,
 }
 
 impl RelayEnd {
@@ -68,7 +50,7 @@ impl RelayEnd {
             return Ok(None);
         }
         let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(setup, setup.flows() + further));
-        let host = setup.far.and_then(|_| HostProbe::watched());
+        let host = setup.far.and_then(|_| MachineSample::read().ok());
         Ok(Some(RelayEnd { setup: Arc::clone(setup), method, threads, shared, host }))
     }
 }
@@ -108,7 +90,8 @@ impl RelayEnd {
         self.shared.shuts();
         let (mut report, fault) = summed(results);
         let (mut books, wrong) = self.shared.take_books();
-        books.host_busy_ns = self.host.and_then(HostProbe::busy_ns);
+        let host = self.host.and_then(|before| Some(MachineSample::read().ok()?.since(&before)));
+        books.host_busy_ns = host.map(|used| used.busy_ns());
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
         report.relay = Some(Box::new(books));
         EndResult { report, fault: fault.or(wrong), ..EndResult::default() }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::Ends;
 use bytegauge_traffic::{EndPool, Setup};
@@ -18,7 +17,7 @@ pub fn run_until(setup: &Setup, shows: impl Fn(&TrialResult) -> bool) -> TrialRe
     let mut setup = setup.clone();
     loop {
         let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
-        let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+        let measured = measure(&mut pool, &setup, &AtomicBool::new(false)).unwrap();
         if (!is_short(&measured) && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;
         }
