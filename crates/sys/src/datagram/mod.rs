@@ -8,7 +8,6 @@
 //! whether a call waits.
 
 mod address;
-mod calls;
 #[cfg(all(test, miri))]
 mod miri;
 pub(crate) mod slots;
@@ -22,6 +21,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use slots::MessageSlots;
 
 use crate::errno;
+
+// The system calls that move datagrams. Miri runs none: its tests play the kernel.
+#[cfg(not(all(test, miri)))]
+use libc as calls;
+#[cfg(all(test, miri))]
+use miri as calls;
 
 /// The most datagrams into which one send may be cut (`UDP_MAX_SEGMENTS`, include/linux/udp.h; 128 since Linux 6.9).
 pub const SEGMENTS_MAX: usize = 64;
@@ -224,13 +229,6 @@ impl Inbox {
     }
 }
 
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let slot_len = self.messages.slot_len();
-        f.debug_struct("Inbox").field("slots", &self.slots()).field("slot_len", &slot_len).finish_non_exhaustive()
-    }
-}
-
 // Sends datagrams: one message per call (sendmsg(2)) or many (sendmmsg(2)).
 
 /// How to send a slot.
@@ -302,15 +300,6 @@ impl Outbox {
     #[inline]
     pub fn send(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
         self.0.send(fd, first, end)
-    }
-}
-
-impl std::fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox")
-            .field("slots", &self.slots())
-            .field("slot_len", &self.0.slot_len())
-            .finish_non_exhaustive()
     }
 }
 
