@@ -1,9 +1,6 @@
 //! The running kernel: its version, and options of its build that affect measurements.
 
-use std::fs::{self, File};
-use std::process::{Command, Stdio};
-
-use crate::program_file;
+use std::fs;
 
 /// The release of the running kernel, as `uname -r` prints it.
 fn release() -> Option<String> {
@@ -26,8 +23,7 @@ pub(crate) fn running_version() -> Option<(u32, u32)> {
 /// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`CpuTicks`](crate::proc_stat::CpuTicks) are tick samples, and soft
 /// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
 ///
-/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC). Starts `gzip` to
-/// read `/proc/config.gz`, so call it once per session.
+/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC).
 #[must_use]
 pub fn irq_time_accounting() -> Option<bool> {
     kernel_config().as_deref().and_then(parse_irq_time_accounting)
@@ -39,13 +35,6 @@ fn kernel_config() -> Option<String> {
     [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
         .iter()
         .find_map(|path| fs::read_to_string(path).ok())
-        .or_else(unpack_config)
-}
-
-fn unpack_config() -> Option<String> {
-    let (config, gzip) = (File::open("/proc/config.gz").ok()?, program_file::find_program("gzip")?);
-    let output = Command::new(gzip).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
-    String::from_utf8(output.stdout).ok()
 }
 
 fn parse_irq_time_accounting(config: &str) -> Option<bool> {

@@ -7,7 +7,7 @@
 //!
 //! Never pins and never picks a placement.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use crate::affinity;
@@ -40,30 +40,6 @@ pub enum Relation {
     CrossNode,
 }
 
-/// Why the topology could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum TopologyError {
-    /// The affinity mask is unreadable.
-    #[error("the allowed CPUs are unknown: {0}: permit sched_getaffinity in the sandbox")]
-    Affinity(#[source] io::Error),
-    /// sysfs is hidden or lacks a file.
-    #[error("{path}: {source}: mount sysfs on /sys, or leave placement to the scheduler")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Its error.
-        source: io::Error,
-    },
-    /// A file holds something else than documented.
-    #[error("{path} holds {text:?}: leave placement to the scheduler and report this")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Its content.
-        text: String,
-    },
-}
-
 /// The places of the allowed CPUs, in ascending order of CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -76,19 +52,18 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError`], whose message names the next step.
-    pub fn read() -> Result<Self, TopologyError> {
-        let allowed = affinity::allowed_cpus().map_err(TopologyError::Affinity)?;
-        Self::read_from(Path::new("/sys/devices/system/cpu"), &allowed)
+    /// That of a file that is hidden or holds something else than documented; its message names the next step.
+    pub fn read() -> io::Result<Self> {
+        Self::read_from(Path::new("/sys/devices/system/cpu"), &affinity::allowed_cpus()?)
     }
 
     /// As [`Topology::read`], from another directory and for the given CPUs.
     ///
     /// # Errors
     ///
-    /// [`TopologyError`], whose message names the next step.
-    pub fn read_from(root: &Path, allowed: &[usize]) -> Result<Self, TopologyError> {
-        let mut cpus = allowed.iter().map(|cpu| read_place(root, *cpu)).collect::<Result<Vec<_>, _>>()?;
+    /// That of a file that is hidden or holds something else than documented; its message names the next step.
+    pub fn read_from(root: &Path, allowed: &[usize]) -> io::Result<Self> {
+        let mut cpus = allowed.iter().map(|cpu| read_place(root, *cpu)).collect::<io::Result<Vec<_>>>()?;
         cpus.sort_by_key(|place| place.cpu);
         Ok(Self { cpus })
     }
@@ -149,14 +124,12 @@ fn split_disjoint(candidates: Pairs, resource: impl Fn(&CpuPlace) -> usize, used
     })
 }
 
-fn read_place(root: &Path, cpu: usize) -> Result<CpuPlace, TopologyError> {
+fn read_place(root: &Path, cpu: usize) -> io::Result<CpuPlace> {
     let dir = root.join(format!("cpu{cpu}"));
     let topology = dir.join("topology");
     // core_cpus_list replaced thread_siblings_list in Linux 5.3; both exist today.
     let siblings = match read_list(&topology.join("core_cpus_list")) {
-        Err(TopologyError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            read_list(&topology.join("thread_siblings_list"))?
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => read_list(&topology.join("thread_siblings_list"))?,
         other => other?,
     };
     Ok(CpuPlace {
@@ -167,14 +140,14 @@ fn read_place(root: &Path, cpu: usize) -> Result<CpuPlace, TopologyError> {
     })
 }
 
-fn read_list(path: &Path) -> Result<Vec<usize>, TopologyError> {
-    let text = read_text(path)?;
-    parse(&text).ok_or_else(|| TopologyError::Malformed { path: path.to_owned(), text })
+fn read_list(path: &Path) -> io::Result<Vec<usize>> {
+    let failed = |kind, what: &dyn std::fmt::Display| io::Error::new(kind, format!("{}: {what}{NEXT}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| failed(error.kind(), &error))?;
+    parse(&text).ok_or_else(|| failed(io::ErrorKind::InvalidData, &format!("{text:?} is no list of CPUs")))
 }
 
-fn read_text(path: &Path) -> Result<String, TopologyError> {
-    fs::read_to_string(path).map_err(|source| TopologyError::Unreadable { path: path.to_owned(), source })
-}
+/// What to do where sysfs does not show where CPUs are.
+const NEXT: &str = ": mount sysfs on /sys, or leave placement to the scheduler";
 
 /// The node is the name of a link `nodeN` in the CPU's directory.
 fn node_of(dir: &Path) -> Option<usize> {
@@ -342,7 +315,7 @@ mod tests {
         assert!(error.to_string().contains("cpu7"), "{error}");
         scratch.file("cpu0/topology/core_cpus_list", "ff");
         let error = Topology::read_from(scratch.path(), &[0]).unwrap_err();
-        assert!(matches!(error, TopologyError::Malformed { .. }), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
     }
 
     #[test]
