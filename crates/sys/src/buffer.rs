@@ -12,12 +12,12 @@
 //!
 //! Also mapped memory (mmap(2)).
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
+use std::hint::black_box;
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::{fmt, io, slice};
 
 /// The page size of most machines.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -78,126 +78,60 @@ impl PageOffset {
 }
 
 /// A fixed-length, zeroed byte buffer at its thread's [`PageOffset`].
+#[derive(Default)]
 pub struct AlignedBuffer {
-    /// On a page boundary.
-    start: NonNull<u8>,
-    offset: usize,
+    bytes: Vec<u8>,
+    /// Where the buffer begins: after a page boundary in `bytes`, and before another one.
+    first: usize,
     len_bytes: usize,
 }
 
-// SAFETY: the buffer owns its memory exclusively, and u8 may be sent to another thread.
-unsafe impl Send for AlignedBuffer {}
-// SAFETY: shared access only reads bytes; writing needs `&mut`.
-unsafe impl Sync for AlignedBuffer {}
-
 impl AlignedBuffer {
-    /// `len_bytes` zero bytes, every page of which is in memory. A length of 0 still owns one page.
-    ///
-    /// # Panics
-    ///
-    /// If the length exceeds `isize::MAX` less two pages. As with `Vec`, running out of memory
-    /// aborts the process.
+    /// `len_bytes` zero bytes, every page of which is in memory.
     #[must_use]
-    pub fn new(len_bytes: usize) -> Self {
+    pub fn new(len_bytes: usize) -> AlignedBuffer {
+        let mut buffer = AlignedBuffer::untouched(len_bytes);
+        // The kernel may not back zeroed memory yet. The compiler would drop writes of zero to memory that it knows to be zero.
+        black_box(&mut buffer.bytes).iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
+        buffer
+    }
+
+    /// `len_bytes` zero bytes, whose pages the allocator may leave untouched until data arrives.
+    #[must_use]
+    pub fn untouched(len_bytes: usize) -> AlignedBuffer {
         let offset = PageOffset::of_thread().bytes(len_bytes);
-        let layout = layout_of(offset + len_bytes);
-        // SAFETY: the layout's size is at least one page, never zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout);
-        };
-        for page in (0..layout.size()).step_by(PAGE_BYTES) {
-            // SAFETY: `page` is inside the allocation. The write is volatile because the compiler may drop an
-            // ordinary write of zero to zeroed memory, and the kernel may not yet back the pages.
-            unsafe { start.add(page).write_volatile(0) };
-        }
-        Self { start, offset, len_bytes }
+        let bytes = vec![0; (offset + len_bytes).next_multiple_of(PAGE_BYTES) + PAGE_BYTES];
+        let first = PAGE_BYTES - bytes.as_ptr().addr() % PAGE_BYTES + offset;
+        AlignedBuffer { bytes, first, len_bytes }
     }
 
     /// Frees memory from which the kernel may still send (`MSG_ZEROCOPY`). The kernel keeps the pages, but the allocator gives
     /// their addresses to the next owner, who would change what is sent; so the addresses get new pages first
     /// (`MADV_DONTNEED`, madvise(2)). Memory of which that is not possible is never freed.
-    pub fn abandon(self) {
-        let size = self.layout().size();
-        // SAFETY: the whole pages belong to this buffer, and no borrow of it is left: they may become zero.
-        if unsafe { libc::madvise(self.start.as_ptr().cast(), size, libc::MADV_DONTNEED) } != 0 {
+    pub fn abandon(mut self) {
+        let offset = self.as_ptr().addr() % PAGE_BYTES;
+        let pages = (offset + self.len_bytes).next_multiple_of(PAGE_BYTES);
+        let whole = &mut self.bytes[self.first - offset..][..pages];
+        // SAFETY: the whole pages belong to this buffer, and no other borrow of it is left: they may become zero.
+        if unsafe { libc::madvise(whole.as_mut_ptr().cast(), pages, libc::MADV_DONTNEED) } != 0 {
             std::mem::forget(self);
         }
-    }
-
-    fn layout(&self) -> Layout {
-        layout_of(self.offset + self.len_bytes)
-    }
-
-    fn first(&self) -> *mut u8 {
-        // SAFETY: the allocation is `offset + len_bytes` bytes long.
-        unsafe { self.start.as_ptr().add(self.offset) }
-    }
-}
-
-fn layout_of(len_bytes: usize) -> Layout {
-    Layout::from_size_align(len_bytes.max(1), PAGE_BYTES).expect("a buffer length below isize::MAX").pad_to_align()
-}
-
-/// A fixed-length, zeroed byte buffer at its thread's [`PageOffset`], whose pages the allocator may leave untouched until data
-/// arrives.
-#[derive(Debug, Default)]
-pub struct LazyBuffer {
-    bytes: Vec<u8>,
-    first: usize,
-    len_bytes: usize,
-}
-
-impl LazyBuffer {
-    /// `len_bytes` zero bytes.
-    #[must_use]
-    pub fn new(len_bytes: usize) -> LazyBuffer {
-        let bytes = vec![0; len_bytes + PAGE_BYTES];
-        let first = PageOffset::of_thread().after(bytes.as_ptr().addr(), len_bytes);
-        LazyBuffer { bytes, first, len_bytes }
-    }
-}
-
-impl Deref for LazyBuffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes[self.first..][..self.len_bytes]
-    }
-}
-
-impl DerefMut for LazyBuffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.first..][..self.len_bytes]
     }
 }
 
 impl Deref for AlignedBuffer {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len_bytes` initialised bytes that this owns follow, and the borrow of `self` keeps writers away.
-        unsafe { slice::from_raw_parts(self.first(), self.len_bytes) }
+        &self.bytes[self.first..][..self.len_bytes]
     }
 }
 
 impl DerefMut for AlignedBuffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `deref`, and the borrow of `self` is exclusive.
-        unsafe { slice::from_raw_parts_mut(self.first(), self.len_bytes) }
-    }
-}
-
-impl Drop for AlignedBuffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the very same layout, and freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout()) }
-    }
-}
-
-impl fmt::Debug for AlignedBuffer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("AlignedBuffer").field("len_bytes", &self.len_bytes).finish_non_exhaustive()
+        &mut self.bytes[self.first..][..self.len_bytes]
     }
 }
 
@@ -289,7 +223,7 @@ mod tests {
         assert!(buffer.iter().all(|byte| *byte == 0));
         buffer.fill(0xA5);
         assert!(buffer.iter().all(|byte| *byte == 0xA5));
-        let lazy = LazyBuffer::new(len_bytes);
+        let lazy = AlignedBuffer::untouched(len_bytes);
         assert_eq!((lazy.len(), lazy.as_ptr() as usize % PAGE_BYTES), (len_bytes, offset));
         assert!(lazy.iter().all(|byte| *byte == 0));
     }
@@ -320,7 +254,7 @@ mod tests {
             let before = thread_usage();
             buffer.fill(1);
             let faults = thread_usage().since(&before).minor_faults;
-            std::hint::black_box(&buffer);
+            black_box(&buffer);
             faults
         };
         // A single fault of the test's own stack is possible, but not one per page. An exception is a fork in another

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_model::{MessageParts, MessageWrites};
-use bytegauge_sys::buffer::{AlignedBuffer, LazyBuffer};
+use bytegauge_sys::buffer::AlignedBuffer;
 
 use crate::engine::system_calls::MessagePart;
 use crate::flow::Flow;
@@ -178,7 +178,7 @@ pub(super) fn first_part(message: &Range<usize>, parts: MessageParts) -> Range<u
 /// Received bytes, in order, until their flow has sent them back.
 #[derive(Default)]
 pub(super) struct KeptBytes {
-    bytes: LazyBuffer,
+    bytes: AlignedBuffer,
     footprint: FootprintShare,
     range: Range<usize>,
     /// Bytes that had to be moved to make room.
@@ -218,14 +218,14 @@ impl KeptBytes {
     fn make_room(&mut self, most: usize) {
         if self.range.is_empty() {
             // Touched page by page, as data arrives.
-            self.bytes = LazyBuffer::new(most);
+            self.bytes = AlignedBuffer::untouched(most);
             return self.footprint.set(most);
         }
         self.copied += self.range.len() as u64;
         self.bytes.copy_within(self.range.clone(), 0);
         self.range = 0..self.range.len();
         if self.bytes.len() < self.range.end + most {
-            let mut longer = LazyBuffer::new(self.range.end + most);
+            let mut longer = AlignedBuffer::untouched(self.range.end + most);
             longer[..self.range.end].copy_from_slice(&self.bytes[..self.range.end]);
             self.bytes = longer;
             self.footprint.set(self.bytes.len());
