@@ -359,8 +359,7 @@ void bytegauge_nops_misremember(struct nops *n)
 	n->skew = n->user_data == USER_DATA_BOXED ? 8 : 1;
 }
 
-void bytegauge_nops_shape(struct nops *n, uint32_t *submissions, uint32_t *completions)
+uint32_t bytegauge_nops_completion_entries(struct nops *n)
 {
-	*submissions = *n->ring.sq.kring_entries;
-	*completions = *n->ring.cq.kring_entries;
+	return *n->ring.cq.kring_entries;
 }

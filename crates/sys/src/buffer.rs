@@ -157,11 +157,11 @@ impl Mapping {
         len: usize,
         access: libc::c_int,
         flags: libc::c_int,
-        of: Option<(BorrowedFd<'_>, u32)>,
+        of: Option<(BorrowedFd<'_>, libc::off_t)>,
     ) -> io::Result<Mapping> {
         let (fd, offset) = of.map_or((-1, 0), |(fd, offset)| (fd.as_raw_fd(), offset));
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, offset.into()) };
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

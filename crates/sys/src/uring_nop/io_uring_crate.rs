@@ -3,7 +3,7 @@
 use io_uring::{EnterFlags, IoUring, Submitter, opcode, squeue};
 
 use super::ledger::NopLedger;
-use super::{INTERRUPTIONS_MAX, Lap, NopRing, NopSetup, SPINS_MAX, Shape, Trouble};
+use super::{INTERRUPTIONS_MAX, Lap, NopRing, NopSetup, SPINS_MAX, Trouble};
 use crate::uring::Missing;
 
 /// A ring with a ledger.
@@ -40,10 +40,55 @@ impl<L: NopLedger> Library<L> {
         }
         Ok(Library { io, ledger, batch, polled: setup.sqpoll, registered: setup.registered })
     }
+}
 
-    /// Runs the rounds of a lap with the ring split into its parts, the fastest use of the crate. Only the submitting
-    /// part uses a registered descriptor, so it is registered for each lap.
-    fn lap(&mut self, rounds: u64, takes: bool) -> Result<Lap, Trouble> {
+/// Registers the descriptor, and unregisters it after a mere test.
+fn register(submitter: &mut Submitter<'_>, only_tried: bool) -> std::io::Result<()> {
+    submitter.register_ring_fd()?;
+    if only_tried { submitter.unregister_ring_fd() } else { Ok(()) }
+}
+
+#[inline]
+fn push(
+    entries: &mut squeue::SubmissionQueue<'_>,
+    entry: &squeue::Entry,
+    submitter: &Submitter<'_>,
+    polled: bool,
+    lap: &mut Lap,
+) -> Result<(), Trouble> {
+    // SAFETY: a NOP references no memory.
+    while unsafe { entries.push(entry) }.is_err() {
+        if !polled {
+            // The kernel takes all submissions before it returns.
+            return Err(Trouble::Refused { errno: libc::ENOSPC });
+        }
+        lap.enters += 1;
+        submitter.squeue_wait().map_err(refused)?;
+        entries.sync();
+    }
+    Ok(())
+}
+
+#[cold]
+fn wait(submitter: &Submitter<'_>, want: u32, waits: u32, lap: &mut Lap) -> Result<(), Trouble> {
+    lap.enters += 1;
+    // SAFETY: no argument is passed, so the kernel reads only the queues.
+    let waited = unsafe { submitter.enter::<libc::sigset_t>(0, want, EnterFlags::GETEVENTS.bits(), None) };
+    match waited {
+        Err(error) if error.raw_os_error() == Some(libc::EINTR) && waits < INTERRUPTIONS_MAX => Ok(()),
+        other => other.map(drop).map_err(refused),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a mapper of errors takes them")]
+fn refused(error: std::io::Error) -> Trouble {
+    Trouble::Refused { errno: error.raw_os_error().unwrap_or(libc::EIO) }
+}
+
+impl<L: NopLedger> NopRing for Library<L> {
+    // With the ring split into its parts, the fastest use of the crate. Only the submitting part uses a registered
+    // descriptor, so it is registered for each lap.
+    fn run(&mut self, rounds: u64, takes: bool) -> Result<Lap, Trouble> {
         let Library { io, ledger, batch, polled, registered } = self;
         let (mut submitter, mut entries, mut completions) = io.split();
         if *registered {
@@ -103,59 +148,6 @@ impl<L: NopLedger> Library<L> {
         lap.checked = if L::CHECKS { lap.completed } else { 0 };
         Ok(lap)
     }
-}
-
-/// Registers the descriptor, and unregisters it after a mere test.
-fn register(submitter: &mut Submitter<'_>, only_tried: bool) -> std::io::Result<()> {
-    submitter.register_ring_fd()?;
-    if only_tried { submitter.unregister_ring_fd() } else { Ok(()) }
-}
-
-#[inline]
-fn push(
-    entries: &mut squeue::SubmissionQueue<'_>,
-    entry: &squeue::Entry,
-    submitter: &Submitter<'_>,
-    polled: bool,
-    lap: &mut Lap,
-) -> Result<(), Trouble> {
-    // SAFETY: a NOP references no memory.
-    while unsafe { entries.push(entry) }.is_err() {
-        if !polled {
-            // The kernel takes all submissions before it returns.
-            return Err(Trouble::Refused { errno: libc::ENOSPC });
-        }
-        lap.enters += 1;
-        submitter.squeue_wait().map_err(refused)?;
-        entries.sync();
-    }
-    Ok(())
-}
-
-#[cold]
-fn wait(submitter: &Submitter<'_>, want: u32, waits: u32, lap: &mut Lap) -> Result<(), Trouble> {
-    lap.enters += 1;
-    // SAFETY: no argument is passed, so the kernel reads only the queues.
-    let waited = unsafe { submitter.enter::<libc::sigset_t>(0, want, EnterFlags::GETEVENTS.bits(), None) };
-    match waited {
-        Err(error) if error.raw_os_error() == Some(libc::EINTR) && waits < INTERRUPTIONS_MAX => Ok(()),
-        other => other.map(drop).map_err(refused),
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "a mapper of errors takes them")]
-fn refused(error: std::io::Error) -> Trouble {
-    Trouble::Refused { errno: error.raw_os_error().unwrap_or(libc::EIO) }
-}
-
-impl<L: NopLedger> NopRing for Library<L> {
-    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
-        self.lap(rounds, true)
-    }
-
-    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble> {
-        self.lap(rounds, false)
-    }
 
     fn overflowed(&self) -> bool {
         // SAFETY: the queue is read and not changed; the ring is borrowed from its only owner, so no other code uses
@@ -182,8 +174,7 @@ impl<L: NopLedger> NopRing for Library<L> {
         self.ledger.plant_fault();
     }
 
-    fn shape(&self) -> Shape {
-        let params = self.io.params();
-        Shape { submissions: params.sq_entries(), completions: params.cq_entries() }
+    fn completion_entries(&self) -> u32 {
+        self.io.params().cq_entries()
     }
 }

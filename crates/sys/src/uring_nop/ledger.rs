@@ -3,12 +3,7 @@
 //! A ledger is selected once and compiled into its loop. Constants disable unneeded work, so that the loop without user
 //! data writes an opcode and reads no completion.
 
-/// A completion with wrong user data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
-    pub user_data: u64,
-    pub result: i32,
-}
+use super::Trouble;
 
 /// The user data of one ring's NOPs.
 pub(super) trait NopLedger {
@@ -29,39 +24,25 @@ pub(super) trait NopLedger {
         0
     }
     /// Processes a completion.
-    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong>;
+    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Trouble>;
     /// Plants a fault: from now on the expected values differ from the submitted ones.
-    fn plant_fault(&mut self) {}
+    fn plant_fault(&mut self);
 }
 
-/// No user data, nothing compared.
-pub(super) struct Bare;
-
-impl NopLedger for Bare {
-    const SETS: bool = false;
-    const READS: bool = false;
-    const CHECKS: bool = false;
-
-    #[inline]
-    fn settle(&mut self, _user_data: u64, _result: i32) -> Result<(), Wrong> {
-        Ok(())
-    }
-}
-
-/// The whole entry with user data of zero, compared.
+/// No user data: nothing is written or compared; or, if checked, the whole entry with user data of zero.
 #[derive(Default)]
-pub(super) struct Zero {
+pub(super) struct Plain<const CHECKED: bool> {
     expected: u64,
 }
 
-impl NopLedger for Zero {
-    const SETS: bool = true;
-    const READS: bool = true;
-    const CHECKS: bool = true;
+impl<const CHECKED: bool> NopLedger for Plain<CHECKED> {
+    const SETS: bool = CHECKED;
+    const READS: bool = CHECKED;
+    const CHECKS: bool = CHECKED;
 
     #[inline]
-    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong> {
-        if user_data == self.expected && result == 0 { Ok(()) } else { Err(Wrong { user_data, result }) }
+    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Trouble> {
+        if user_data == self.expected && result == 0 { Ok(()) } else { Err(Trouble::Wrong { user_data, result }) }
     }
 
     fn plant_fault(&mut self) {
@@ -107,13 +88,13 @@ impl<const CHECKED: bool> NopLedger for Unique<CHECKED> {
 
     /// The order is free, but every number must be of this round and complete once.
     #[inline]
-    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong> {
+    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Trouble> {
         match self.seen.get_mut(user_data.wrapping_sub(self.first) as usize) {
             Some(seen) if *seen != self.round && result == 0 => {
                 *seen = self.round;
                 Ok(())
             }
-            _ => Err(Wrong { user_data, result }),
+            _ => Err(Trouble::Wrong { user_data, result }),
         }
     }
 
@@ -177,8 +158,8 @@ impl<const CHECKED: bool> NopLedger for Boxed<CHECKED> {
     }
 
     #[inline]
-    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong> {
-        let wrong = Wrong { user_data, result };
+    fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Trouble> {
+        let wrong = Trouble::Wrong { user_data, result };
         let wanted = user_data.wrapping_add(self.skew);
         let own = self.outstanding.get(self.cursor).and_then(Option::as_deref);
         let place = match own.is_some_and(|own| address(own) == wanted) {
@@ -201,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Submits a round and completes it in another order.
-    fn round(ledger: &mut impl NopLedger, order: &[usize]) -> Result<(), Wrong> {
+    fn round(ledger: &mut impl NopLedger, order: &[usize]) -> Result<(), Trouble> {
         ledger.begin();
         let sent: Vec<u64> = (0..order.len()).map(|slot| ledger.next(slot as u32)).collect();
         order.iter().try_for_each(|at| ledger.settle(sent[*at], 0))
@@ -222,16 +203,17 @@ mod tests {
     fn duplicate_and_unknown_completions_are_wrong() {
         assert!(round(&mut Unique::<true>::new(4), &[0, 1, 1, 3]).is_err());
         assert!(round(&mut Boxed::<true>::new(4), &[0, 1, 1, 3]).is_err());
-        let check = |ledger: &mut dyn FnMut() -> Result<(), Wrong>| assert!(ledger().is_err());
+        let check = |ledger: &mut dyn FnMut() -> Result<(), Trouble>| assert!(ledger().is_err());
         check(&mut || Unique::<true>::new(4).settle(17, 0));
         check(&mut || Boxed::<true>::new(4).settle(17, 0));
-        check(&mut || Zero::default().settle(17, 0));
-        check(&mut || Zero::default().settle(0, -libc::EINVAL));
+        check(&mut || Plain::<true>::default().settle(17, 0));
+        check(&mut || Plain::<true>::default().settle(0, -libc::EINVAL));
     }
 
     #[test]
     fn a_planted_fault_is_found() {
-        let (mut zero, mut unique, mut boxed) = (Zero::default(), Unique::<true>::new(4), Boxed::<true>::new(4));
+        let (mut zero, mut unique, mut boxed) =
+            (Plain::<true>::default(), Unique::<true>::new(4), Boxed::<true>::new(4));
         zero.plant_fault();
         unique.plant_fault();
         boxed.plant_fault();

@@ -2,8 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::ledger::Wrong;
-use super::{INTERRUPTIONS_MAX, Lap, MissingRing, NopRing, NopSetup, SPINS_MAX, Shape, Trouble, UserData};
+use super::{INTERRUPTIONS_MAX, Lap, MissingRing, NopRing, NopSetup, SPINS_MAX, Trouble, UserData};
 use crate::uring::Missing;
 
 /// `struct nops`, which only C accesses.
@@ -55,7 +54,7 @@ unsafe extern "C" {
     fn bytegauge_nops_overflowed(nops: *mut Nops) -> i32;
     fn bytegauge_nops_take_rest(nops: *mut Nops, most: u64, error: *mut i32) -> u64;
     fn bytegauge_nops_misremember(nops: *mut Nops);
-    fn bytegauge_nops_shape(nops: *mut Nops, submissions: *mut u32, completions: *mut u32);
+    fn bytegauge_nops_completion_entries(nops: *mut Nops) -> u32;
 }
 
 /// A ring of liburing. Closed when dropped.
@@ -85,7 +84,7 @@ impl Liburing {
             UserData::Unique => 1,
             UserData::Boxed => 2,
         };
-        let (flags, registered) = (setup.kernel_flags(), i32::from(setup.registered));
+        let (flags, registered) = (setup.kernel_flags().bits(), i32::from(setup.registered));
         let mut error = 0;
         // SAFETY: plain values, and a place for the error that outlives the call.
         let nops = unsafe {
@@ -96,36 +95,27 @@ impl Liburing {
         let nops = NonNull::new(nops).ok_or_else(refused)?;
         Ok(Liburing { nops, checked, undrained })
     }
-
-    fn lap(&self, status: i32, lap: &RawLap) -> Result<Lap, Trouble> {
-        let RawLap { submitted, completed, enters, .. } = *lap;
-        let checked = if self.checked { completed } else { 0 };
-        match status {
-            OK => Ok(Lap { submitted, completed, checked, enters }),
-            WRONG => Err(Wrong { user_data: lap.wrong_user_data, result: lap.wrong_result }.into()),
-            INVENTED => Err(Trouble::Invented { asked: lap.asked, came: lap.came }),
-            _ => Err(Trouble::Refused { errno: lap.error }),
-        }
-    }
 }
 
 impl NopRing for Liburing {
-    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
-        if self.undrained {
-            return self.only_submit(rounds);
-        }
-        let mut lap = RawLap::default();
+    fn run(&mut self, rounds: u64, takes: bool) -> Result<Lap, Trouble> {
+        let (nops, mut lap) = (self.nops.as_ptr(), RawLap::default());
         // SAFETY: the ring was opened and is not closed yet; `lap` outlives the call.
-        let status =
-            unsafe { bytegauge_nops_run(self.nops.as_ptr(), rounds, SPINS_MAX, INTERRUPTIONS_MAX, &raw mut lap) };
-        self.lap(status, &lap)
-    }
-
-    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble> {
-        let mut lap = RawLap::default();
-        // SAFETY: as in `run`.
-        let status = unsafe { bytegauge_nops_only_submit(self.nops.as_ptr(), rounds, &raw mut lap) };
-        self.lap(status, &lap)
+        let status = unsafe {
+            if takes && !self.undrained {
+                bytegauge_nops_run(nops, rounds, SPINS_MAX, INTERRUPTIONS_MAX, &raw mut lap)
+            } else {
+                bytegauge_nops_only_submit(nops, rounds, &raw mut lap)
+            }
+        };
+        let RawLap { submitted, completed, enters, .. } = lap;
+        let checked = if self.checked { completed } else { 0 };
+        match status {
+            OK => Ok(Lap { submitted, completed, checked, enters }),
+            WRONG => Err(Trouble::Wrong { user_data: lap.wrong_user_data, result: lap.wrong_result }),
+            INVENTED => Err(Trouble::Invented { asked: lap.asked, came: lap.came }),
+            _ => Err(Trouble::Refused { errno: lap.error }),
+        }
     }
 
     fn overflowed(&self) -> bool {
@@ -145,13 +135,9 @@ impl NopRing for Liburing {
         unsafe { bytegauge_nops_misremember(self.nops.as_ptr()) };
     }
 
-    fn shape(&self) -> Shape {
-        let mut shape = Shape { submissions: 0, completions: 0 };
-        // SAFETY: as in `run`, with places that outlive the call.
-        unsafe {
-            bytegauge_nops_shape(self.nops.as_ptr(), &raw mut shape.submissions, &raw mut shape.completions);
-        }
-        shape
+    fn completion_entries(&self) -> u32 {
+        // SAFETY: as in `run`.
+        unsafe { bytegauge_nops_completion_entries(self.nops.as_ptr()) }
     }
 }
 

@@ -19,12 +19,9 @@ mod tests;
 use std::io;
 
 use io_uring_crate::Library;
-use ledger::{Bare, Boxed, NopLedger, Unique, Wrong, Zero};
-use linux_raw_sys::io_uring::{
-    IORING_SETUP_COOP_TASKRUN, IORING_SETUP_DEFER_TASKRUN, IORING_SETUP_NO_SQARRAY, IORING_SETUP_SINGLE_ISSUER,
-    IORING_SETUP_SQPOLL,
-};
+use ledger::{Boxed, NopLedger, Plain, Unique};
 use raw::Raw;
+use rustix::io_uring::IoringSetupFlags;
 use thiserror::Error;
 
 use crate::uring::Missing;
@@ -71,8 +68,8 @@ pub struct NopSetup {
 }
 
 impl NopSetup {
-    fn kernel_flags(&self) -> u32 {
-        PARTS.iter().filter(|part| (part.asked)(self)).map(|part| part.flags).sum()
+    fn kernel_flags(&self) -> IoringSetupFlags {
+        PARTS.iter().filter(|part| (part.asked)(self)).map(|part| part.flags).collect()
     }
 }
 
@@ -81,22 +78,27 @@ impl NopSetup {
 struct SetupPart {
     asked: fn(&NopSetup) -> bool,
     name: &'static str,
-    flags: u32,
+    flags: IoringSetupFlags,
     since: &'static str,
 }
 
-const fn part(asked: fn(&NopSetup) -> bool, name: &'static str, flags: u32, since: &'static str) -> SetupPart {
+const fn part(
+    asked: fn(&NopSetup) -> bool,
+    name: &'static str,
+    flags: IoringSetupFlags,
+    since: &'static str,
+) -> SetupPart {
     SetupPart { asked, name, flags, since }
 }
 
-const SINGLE_ISSUER: u32 = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+const SINGLE_ISSUER: IoringSetupFlags = IoringSetupFlags::SINGLE_ISSUER.union(IoringSetupFlags::DEFER_TASKRUN);
 
 const PARTS: &[SetupPart] = &[
     part(|setup| setup.single_issuer, "single-issuer", SINGLE_ISSUER, "6.1"),
-    part(|setup| setup.coop, "coop", IORING_SETUP_COOP_TASKRUN, "5.19"),
-    part(|setup| setup.sqpoll, "sqpoll", IORING_SETUP_SQPOLL, "5.13, without single-issuer and coop"),
-    part(|setup| setup.no_sqarray, "no-sqarray", IORING_SETUP_NO_SQARRAY, "6.6"),
-    part(|setup| setup.registered, "registered", 0, "5.18"),
+    part(|setup| setup.coop, "coop", IoringSetupFlags::COOP_TASKRUN, "5.19"),
+    part(|setup| setup.sqpoll, "sqpoll", IoringSetupFlags::SQPOLL, "5.13, without single-issuer and coop"),
+    part(|setup| setup.no_sqarray, "no-sqarray", IoringSetupFlags::NO_SQARRAY, "6.6"),
+    part(|setup| setup.registered, "registered", IoringSetupFlags::empty(), "5.18"),
 ];
 
 /// Settings of the loop.
@@ -121,15 +123,6 @@ pub struct Lap {
     pub checked: u64,
     /// Calls of io_uring_enter(2), or of functions that may call it.
     pub enters: u64,
-}
-
-/// The sizes of the queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Number of submission entries.
-    pub submissions: u32,
-    /// Number of completion entries.
-    pub completions: u32,
 }
 
 /// Why rounds failed.
@@ -159,27 +152,15 @@ pub enum Trouble {
     },
 }
 
-impl From<Wrong> for Trouble {
-    fn from(Wrong { user_data, result }: Wrong) -> Trouble {
-        Trouble::Wrong { user_data, result }
-    }
-}
-
 /// A ring that runs rounds of NOPs.
 pub trait NopRing {
-    /// Runs `rounds` rounds: each submits a batch and takes all its completions. The published loop takes none.
+    /// Runs `rounds` rounds: each submits a batch and, if `takes`, takes all its completions. Without, and in the published
+    /// loop, the queue overflows after a few rounds.
     ///
     /// # Errors
     ///
     /// A completion that does not match its submission, or the kernel's error.
-    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble>;
-
-    /// Runs `rounds` rounds that take no completion: the queue overflows after a few.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's error.
-    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble>;
+    fn run(&mut self, rounds: u64, takes: bool) -> Result<Lap, Trouble>;
 
     /// Whether completions wait in the kernel because the queue has no room for them.
     fn overflowed(&self) -> bool;
@@ -195,8 +176,8 @@ pub trait NopRing {
     /// Plants a fault: from now on the expected user data differs from the submitted one.
     fn plant_fault(&mut self);
 
-    /// The sizes of the queues.
-    fn shape(&self) -> Shape;
+    /// The number of completion entries.
+    fn completion_entries(&self) -> u32;
 }
 
 /// Creates a ring in the calling thread, which alone may use it.
@@ -218,8 +199,8 @@ pub fn open(
     match (implementation, terms.user_data, terms.checked) {
         (Implementation::Liburing, ..) => liburing(setup, terms, false),
         (Implementation::LiburingUndrained, ..) => liburing(setup, terms, true),
-        (_, UserData::None, false) => ring(implementation, setup, batch, Bare),
-        (_, UserData::None, true) => ring(implementation, setup, batch, Zero::default()),
+        (_, UserData::None, false) => ring(implementation, setup, batch, Plain::<false>::default()),
+        (_, UserData::None, true) => ring(implementation, setup, batch, Plain::<true>::default()),
         (_, UserData::Unique, false) => ring(implementation, setup, batch, Unique::<false>::new(batch)),
         (_, UserData::Unique, true) => ring(implementation, setup, batch, Unique::<true>::new(batch)),
         (_, UserData::Boxed, false) => ring(implementation, setup, batch, Boxed::<false>::new(batch)),

@@ -45,11 +45,11 @@ fn submissions_are_completed_and_checked() {
                 for batch in [1, setup.entries] {
                     let terms = NopTerms { batch, user_data, checked };
                     let Some(mut ring) = opened(implementation, setup, &terms) else { continue };
-                    let shape = ring.shape();
-                    assert_eq!((shape.submissions, shape.completions), (setup.entries, 2 * setup.entries));
+                    assert_eq!(ring.completion_entries(), 2 * setup.entries);
                     for rounds in [1, 3, 50] {
-                        let lap =
-                            ring.run(rounds).unwrap_or_else(|e| panic!("{implementation:?} {setup:?} {terms:?}: {e}"));
+                        let lap = ring
+                            .run(rounds, true)
+                            .unwrap_or_else(|e| panic!("{implementation:?} {setup:?} {terms:?}: {e}"));
                         let nops = rounds * u64::from(batch);
                         assert_eq!((lap.submitted, lap.completed), (nops, nops), "{implementation:?} {setup:?}");
                         assert_eq!(lap.checked, if checked { nops } else { 0 });
@@ -68,7 +68,7 @@ fn a_full_batch_is_one_system_call() {
     let terms = NopTerms { batch: 64, user_data: UserData::None, checked: false };
     for implementation in IMPLEMENTATIONS {
         let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
-        let lap = ring.run(100).unwrap();
+        let lap = ring.run(100, true).unwrap();
         assert_eq!((lap.enters, lap.completed), (100, 6400), "{implementation:?}");
     }
 }
@@ -81,14 +81,14 @@ fn overflowed_completions_are_kept() {
         let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
         let mut rounds = 0;
         while !ring.overflowed() {
-            let lap = ring.only_submit(1).unwrap();
+            let lap = ring.run(1, false).unwrap();
             assert_eq!((lap.submitted, lap.completed), (4, 0));
             rounds += 1;
             assert!(rounds < 10, "{implementation:?} never overflows");
         }
         // The completion queue has twice the size of the submission queue.
         assert_eq!(rounds, 3, "{implementation:?}");
-        ring.only_submit(100).unwrap();
+        ring.run(100, false).unwrap();
         assert_eq!(ring.take_rest(412).unwrap(), 412, "{implementation:?}");
         assert!(!ring.overflowed());
     }
@@ -99,7 +99,7 @@ fn the_published_loop_takes_nothing() {
     let setup = NopSetup { entries: 4, ..NopSetup::default() };
     let terms = NopTerms { batch: 4, user_data: UserData::None, checked: false };
     let Some(mut ring) = opened(Implementation::LiburingUndrained, &setup, &terms) else { return };
-    let lap = ring.run(10).unwrap();
+    let lap = ring.run(10, true).unwrap();
     assert_eq!((lap.submitted, lap.completed), (40, 0));
     assert!(ring.overflowed());
     assert_eq!(ring.take_rest(40).unwrap(), 40);
@@ -112,9 +112,9 @@ fn wrong_user_data_is_found() {
         for user_data in USER_DATA {
             let terms = NopTerms { batch: 8, user_data, checked: true };
             let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
-            ring.run(2).unwrap();
+            ring.run(2, true).unwrap();
             ring.plant_fault();
-            let trouble = ring.run(2).unwrap_err();
+            let trouble = ring.run(2, true).unwrap_err();
             assert!(matches!(trouble, Trouble::Wrong { .. }), "{implementation:?} {user_data:?}: {trouble}");
         }
     }
@@ -126,7 +126,7 @@ fn cpu_time_of_sqpoll_threads_is_read() {
     let terms = NopTerms { batch: 64, user_data: UserData::None, checked: false };
     std::thread::spawn(move || {
         let Some(mut ring) = opened(Implementation::Raw, &setup, &terms) else { return };
-        ring.run(1000).unwrap();
+        ring.run(1000, true).unwrap();
         assert!(crate::uring::helper_cpu_ns().is_some_and(|ns| ns > 0));
     })
     .join()

@@ -12,7 +12,7 @@ use bytegauge_model::{
 };
 use bytegauge_sys::uring;
 use bytegauge_sys::uring::Missing;
-use bytegauge_sys::uring_nop::{self, Lap, MissingRing, NopRing, Shape, Trouble};
+use bytegauge_sys::uring_nop::{self, Lap, MissingRing, NopRing, Trouble};
 
 use crate::EndError;
 use crate::counter::{ThreadCounter, Total};
@@ -86,7 +86,7 @@ pub(super) struct Idle {
 }
 
 impl NopRing for Idle {
-    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
+    fn run(&mut self, rounds: u64, _takes: bool) -> Result<Lap, Trouble> {
         let mut lap = Lap::default();
         for _ in 0..rounds {
             let batch = black_box(self.batch);
@@ -102,10 +102,6 @@ impl NopRing for Idle {
         Ok(lap)
     }
 
-    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble> {
-        self.run(rounds)
-    }
-
     fn overflowed(&self) -> bool {
         false
     }
@@ -116,8 +112,8 @@ impl NopRing for Idle {
 
     fn plant_fault(&mut self) {}
 
-    fn shape(&self) -> Shape {
-        Shape { submissions: 0, completions: 0 }
+    fn completion_entries(&self) -> u32 {
+        0
     }
 }
 
@@ -215,19 +211,17 @@ impl<'a> RingLoop<'a> {
     }
 
     fn lap(&mut self, rounds: u64) -> Result<Lap, EndError> {
-        let done = match self.setup.planted() {
-            Some(PlantedFault::Untaken { after_rounds }) if self.rounds >= after_rounds => {
-                self.ring.only_submit(rounds)
+        let mut takes = true;
+        match self.setup.planted() {
+            Some(PlantedFault::Untaken { after_rounds }) => takes = self.rounds < after_rounds,
+            Some(PlantedFault::WrongUserData { after_rounds })
+                if self.rounds >= after_rounds && !std::mem::replace(&mut self.planted, true) =>
+            {
+                self.ring.plant_fault();
             }
-            Some(PlantedFault::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
-                if !std::mem::replace(&mut self.planted, true) {
-                    self.ring.plant_fault();
-                }
-                self.ring.run(rounds)
-            }
-            _ => self.ring.run(rounds),
-        };
-        let lap = done.map_err(|trouble| self.failed(trouble))?;
+            _ => {}
+        }
+        let lap = self.ring.run(rounds, takes).map_err(|trouble| self.failed(trouble))?;
         self.rounds += rounds;
         self.total.submitted += lap.submitted;
         self.total.completed += lap.completed;
@@ -249,7 +243,7 @@ impl<'a> RingLoop<'a> {
 
     /// Runs the published loop until its queue has overflowed: at most as many rounds as completions fit, and one.
     fn overflow(&mut self) -> Result<(), EndError> {
-        for _ in 0..=self.ring.shape().completions {
+        for _ in 0..=self.ring.completion_entries() {
             self.lap(1)?;
             if self.ring.overflowed() {
                 self.overflowed_after_rounds = Some(self.rounds);
@@ -297,7 +291,6 @@ impl<'a> RingLoop<'a> {
     fn report(&self, meter: Meter, left: u64) -> EndReport {
         let window = meter.window();
         let total = self.counted();
-        let shape = self.ring.shape();
         let kernel_threads_ns = if self.setup.ring_flags().sqpoll { uring::helper_cpu_ns() } else { None };
         let ring = RingReport {
             submitted: window.watched,
@@ -307,7 +300,7 @@ impl<'a> RingLoop<'a> {
             checked: total.checked,
             enters: window.calls,
             overflowed_after_rounds: self.overflowed_after_rounds,
-            completion_entries: shape.completions,
+            completion_entries: self.ring.completion_entries(),
         };
         let engine = EngineReport {
             system_calls: total.enters,
@@ -333,7 +326,7 @@ mod tests {
 
     #[test]
     fn operations_are_counted_and_compared_as_with_rings() {
-        let lap = |checked| Idle { batch: 8, checked }.run(100).expect("nothing can fail");
+        let lap = |checked| Idle { batch: 8, checked }.run(100, true).expect("nothing can fail");
         let expected = |checked| Lap { submitted: 800, completed: 800, enters: 100, checked };
         assert_eq!(lap(false), expected(0));
         assert_eq!(lap(true), expected(800));
