@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::epoll::Events;
-use bytegauge_sys::resource_limit::{open_files, raise_open_files};
+use bytegauge_sys::resource_limit::raise_open_files;
 use bytegauge_traffic::EndError;
 use bytegauge_wire::Key;
 
@@ -42,7 +42,7 @@ impl ProvenListener {
     pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
         listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // If the number of descriptors is unknown, a small one is assumed.
-        let open_files = raise_open_files().or_else(|_| open_files()).map_or(0, |limit| limit.soft);
+        let open_files = raise_open_files().soft;
         let pending =
             PendingConns::new(&listener, (key, version), open_files).map_err(EndError::io("watching a port"))?;
         Ok(ProvenListener { listener, pending })

@@ -191,7 +191,7 @@ fn facts(length: Nanos) -> Facts {
     };
     Facts {
         looked: length,
-        files: open_files().ok(),
+        files: Some(open_files()),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
         copies: copy_probe::measure().ok(),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),

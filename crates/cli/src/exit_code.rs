@@ -134,11 +134,11 @@ impl From<ImportError> for Failure {
 
 /// SQLite reports a file that may not grow as a full disk: if file sizes are limited, the message names the limit too.
 fn file_limit() -> String {
-    match resource_limit::file_size_bytes() {
-        Ok(Limit { soft, .. }) if soft != Limit::UNLIMITED => {
-            format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(soft))
+    match resource_limit::file_size_bytes().soft {
+        Limit::UNLIMITED => String::new(),
+        most => {
+            format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(most))
         }
-        _ => String::new(),
     }
 }
 

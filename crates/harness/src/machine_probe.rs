@@ -22,7 +22,7 @@ use crate::cpu_placement;
 pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
-        open_files_max: resource_limit::raise_open_files().ok().map(|limit| limit.soft),
+        open_files_max: Some(resource_limit::raise_open_files().soft),
         loopback_mtu: network::mtu(network::LOOPBACK).ok(),
         memory_available: memory_available(),
         ..Catalog::default()

@@ -147,11 +147,7 @@ impl InspectedFd {
     }
 
     fn ask(&mut self, socket: std::os::fd::BorrowedFd<'_>) {
-        let Some(transport) =
-            process_descriptor::socket_kind(socket).ok().and_then(process_descriptor::SocketKind::transport)
-        else {
-            return;
-        };
+        let Some(transport) = process_descriptor::transport_of(socket) else { return };
         let transport = transport.to_owned();
         for known in OPTIONS {
             // A Unix socket has buffers in the kernel, and none of TCP's options.

@@ -66,7 +66,7 @@ impl Server {
             return Err(EndError::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
         // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
-        let _ = resource_limit::raise_open_files();
+        resource_limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = address::listen(&address::resolved(place)?)?;
         let listener = Arc::new(listener);

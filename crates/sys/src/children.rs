@@ -12,9 +12,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::PidfdFlags;
+
+use crate::clock::timespec;
 use crate::cpu_time::Usage;
 use crate::process::die_with_parent;
-use crate::{affinity, errno, poll, process_descriptor, process_tree, supervisor};
+use crate::{affinity, errno, process_descriptor, process_tree, supervisor};
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +120,7 @@ pub fn close_standard_streams() -> io::Result<()> {
 ///
 /// `ENOSYS` on an older kernel, `ESRCH` if there is no such process.
 pub fn watch(pid: u32) -> io::Result<OwnedFd> {
-    process_descriptor::open(pid, 0)
+    process_descriptor::open(pid, PidfdFlags::empty())
 }
 
 /// Waits until one of the descriptors is readable or closed at its other end, at most for `patience`. Returns which of
@@ -125,11 +130,10 @@ pub fn watch(pid: u32) -> io::Result<OwnedFd> {
 ///
 /// Any error of ppoll(2); an interrupted call returns no descriptor.
 pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<libc::pollfd> = fds.iter().map(|fd| poll::asked(*fd, libc::POLLIN)).collect();
-    match poll::wait(&mut polled, Some(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
-        Err(error) => Err(error),
-        Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
+    let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match event::poll(&mut polled, Some(&timespec(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)))) {
+        Err(Errno::INTR) => Ok(vec![false; fds.len()]),
+        polls => polls.map(|_| polled.iter().map(|fd| !fd.revents().is_empty()).collect()).map_err(io::Error::from),
     }
 }
 
@@ -189,14 +193,8 @@ pub fn children() -> io::Result<Vec<u32>> {
     Ok(all.into_iter().filter(|(_, stat)| stat.parent == own && stat.lives()).map(|(pid, _)| pid).collect())
 }
 
-/// The signal that asks a process to end (signal(7)).
-pub const TERM: i32 = libc::SIGTERM;
-/// The signal that ends a process unconditionally.
-pub const KILL: i32 = libc::SIGKILL;
-/// The signal that stops a process.
-pub const STOP: i32 = libc::SIGSTOP;
-/// The signal that continues a stopped process.
-pub const CONT: i32 = libc::SIGCONT;
+/// Signals to programs (signal(7)).
+pub use libc::{SIGCONT as CONT, SIGKILL as KILL, SIGSTOP as STOP, SIGTERM as TERM};
 
 /// Signals by their names, as `kill -l` prints them.
 const SIGNALS: [(&str, i32); 9] = [

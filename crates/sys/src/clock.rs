@@ -8,7 +8,11 @@
 //! The calendar clock is used only for dates, never for intervals.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{self, ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use crate::errno;
 
@@ -17,8 +21,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// A time, as system calls take it.
 #[inline]
-pub(crate) fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (ns / NS_PER_S) as _, tv_nsec: (ns % NS_PER_S) as _ }
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / NS_PER_S) as i64, tv_nsec: (ns % NS_PER_S) as _ }
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, counted from an unspecified moment near boot.
@@ -37,11 +41,7 @@ pub fn unix_ns() -> u64 {
 /// How often the kernel's timer ticks, ns: the resolution of its coarse clocks (clock_getres(2)), 1 to 10 ms.
 #[must_use]
 pub fn kernel_tick_ns() -> u64 {
-    let mut resolution = timespec(0);
-    // SAFETY: `resolution` is a valid place for a timespec, and lives through the call.
-    let returned = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
-    // Every kernel has this clock, and the pointer is valid, so the call cannot fail.
-    debug_assert!(returned == 0);
+    let resolution = time::clock_getres(ClockId::MonotonicCoarse);
     resolution.tv_sec as u64 * NS_PER_S + resolution.tv_nsec as u64
 }
 
@@ -52,15 +52,7 @@ pub fn kernel_tick_ns() -> u64 {
 /// adds no drift (clock_nanosleep(2), `TIMER_ABSTIME`).
 #[must_use]
 pub fn sleep_until_ns(deadline_ns: u64) -> bool {
-    let deadline = timespec(deadline_ns);
-    // SAFETY: `deadline` is a valid timespec that outlives the call; a null remainder is allowed
-    // and is never written for an absolute sleep.
-    let error =
-        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &deadline, std::ptr::null_mut()) };
-    // The call returns its error instead of setting errno. EINVAL (a bad clock or a nanosecond
-    // field out of range) cannot arise from the values above.
-    debug_assert!(error == 0 || error == libc::EINTR, "clock_nanosleep: {error}");
-    error == libc::EINTR
+    clock_nanosleep_absolute(ClockId::Monotonic, &timespec(deadline_ns)).is_err()
 }
 
 /// Reads a clock that every kernel has, in nanoseconds.
@@ -73,7 +65,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// Reads a clock that may have vanished, such as the one of another process, in nanoseconds.
 #[inline]
 pub(crate) fn try_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut now = timespec(0);
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid place for one timespec, and lives through the call.
     errno::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
     Ok(now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64)
@@ -96,8 +88,7 @@ const EARLY: u64 = 128;
 /// # Errors
 /// When a seccomp filter refuses the call.
 pub fn wake_precisely() -> io::Result<()> {
-    // SAFETY: passes two integers and no memory.
-    errno::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
+    Ok(set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 /// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the
@@ -125,10 +116,8 @@ impl Alarm {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENODEV` or `ENOMEM` (timerfd_create(2)).
     pub fn new() -> io::Result<Alarm> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: passes two integers and no memory, and makes a descriptor.
-        let fd = unsafe { errno::descriptor(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) };
-        Ok(Alarm { fd: fd? })
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        Ok(Alarm { fd: time::timerfd_create(TimerfdClockId::Monotonic, flags)? })
     }
 
     /// Replaces the moment by `at_ns`, nanoseconds of the monotonic clock. A past moment is reported at once. The
@@ -138,12 +127,9 @@ impl Alarm {
     /// None that the kernel documents for valid arguments.
     pub fn set(&self, at_ns: u64) -> io::Result<()> {
         // Zero would switch the timer off.
-        let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
-        // SAFETY: `setting` lives through the call; a null pointer asks for no old setting.
-        let returned = unsafe {
-            libc::timerfd_settime(self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
-        };
-        errno::of(returned).map(drop)
+        let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
+        time::timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &setting)?;
+        Ok(())
     }
 }
 
@@ -235,7 +221,7 @@ mod alarm_tests {
     #[test]
     fn ends_a_wait_without_time_limit() {
         let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
-        epoll.add(alarm.as_fd(), Ready::READ | Ready::EDGE, 7).unwrap();
+        epoll.add(alarm.as_fd(), Ready::IN | Ready::ET, 7).unwrap();
         for _ in 0..2 {
             let at_ns = monotonic_ns() + 2_000_000;
             alarm.set(at_ns).unwrap();
@@ -250,7 +236,7 @@ mod alarm_tests {
     #[test]
     fn a_later_moment_replaces_an_earlier_one() {
         let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
-        epoll.add(alarm.as_fd(), Ready::READ | Ready::EDGE, 7).unwrap();
+        epoll.add(alarm.as_fd(), Ready::IN | Ready::ET, 7).unwrap();
         alarm.set(0).unwrap();
         assert_eq!(epoll.wait(&mut events, NO_TIMEOUT).unwrap(), 1);
         alarm.set(monotonic_ns() + 3_600_000_000_000).unwrap();

@@ -11,6 +11,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
+use rustix::fs::{self, Access, MemfdFlags, SeekFrom};
+use rustix::param::page_size;
+
 use crate::buffer::Mapping;
 use crate::{errno, owner};
 
@@ -41,7 +44,7 @@ pub fn cached_fraction(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<f64> {
              measure a file of your own, or run as root",
         ));
     }
-    let pages = len_bytes.div_ceil(page_bytes());
+    let pages = len_bytes.div_ceil(page_size() as u64);
     Ok((cached_pages(fd, len_bytes)? as f64 / pages as f64).min(1.0))
 }
 
@@ -51,7 +54,7 @@ fn cached_pages(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
 
     // It is queried but never read.
     let mapping = Mapping::new(len_bytes as usize, libc::PROT_READ, libc::MAP_SHARED, Some((fd, 0)))?;
-    let page_bytes = page_bytes() as usize;
+    let page_bytes = page_size();
     let mut resident = vec![0u8; WINDOW_PAGES];
     let mut cached = 0;
     for start in (0..mapping.len()).step_by(WINDOW_PAGES * page_bytes) {
@@ -68,15 +71,7 @@ fn cached_pages(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
 
 /// Whether the caller may write a file.
 fn may_write(fd: BorrowedFd<'_>) -> bool {
-    let path = format!("/proc/self/fd/{}\0", fd.as_raw_fd());
-    // SAFETY: `path` is NUL-terminated and lives through the call.
-    unsafe { libc::access(path.as_ptr().cast(), libc::W_OK) == 0 }
-}
-
-fn page_bytes() -> u64 {
-    // SAFETY: takes an int and touches no memory.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).expect("a page has a size")
+    fs::access(format!("/proc/self/fd/{}", fd.as_raw_fd()), Access::WRITE_OK).is_ok()
 }
 
 /// Sets the read position to the start of the file (lseek(2)).
@@ -87,9 +82,8 @@ fn page_bytes() -> u64 {
 ///
 /// `ESPIPE` for a pipe or a socket.
 pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: passes integers only.
-    let position = unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_SET) };
-    if position == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    fs::seek(fd, SeekFrom::Start(0))?;
+    Ok(())
 }
 
 /// A new file that exists in the page cache alone (memfd_create(2)), with a name for /proc.
@@ -98,8 +92,7 @@ pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
 ///
 /// The kernel's error untouched: no descriptor, or no memory.
 pub fn in_memory(name: &CStr) -> io::Result<File> {
-    // SAFETY: the name is NUL-terminated and lives through the call, which makes a descriptor.
-    unsafe { errno::descriptor(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) }.map(File::from)
+    Ok(fs::memfd_create(name, MemfdFlags::CLOEXEC)?.into())
 }
 
 #[cfg(test)]
@@ -115,7 +108,7 @@ mod tests {
 
     #[test]
     fn written_pages_are_cached_and_holes_are_not() {
-        let page = page_bytes();
+        let page = page_size() as u64;
         let mut file = in_memory();
         file.write_all(&vec![1; 3 * page as usize]).unwrap();
         file.set_len(4 * page).unwrap();

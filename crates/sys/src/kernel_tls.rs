@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::errno;
-use crate::option::{self, Name};
+use crate::option;
 
 /// Bytes of a key of AES-256.
 pub const KEY_LEN: usize = libc::TLS_CIPHER_AES_GCM_256_KEY_SIZE;
@@ -32,9 +32,9 @@ pub struct Keys {
 /// [`is_missing`] where this kernel has no TLS, `EOPNOTSUPP` for a socket that is not TCP, `ENOTCONN` before the connection is
 /// established, `EINVAL` where the kernel lacks TLS 1.3 or the cipher.
 pub fn encrypt(fd: BorrowedFd<'_>, keys: &Keys) -> io::Result<()> {
-    option::write_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_ULP), b"tls")?;
+    option::write_bytes(fd, (libc::IPPROTO_TCP, libc::TCP_ULP), b"tls")?;
     for (direction, key) in [(libc::TLS_TX, &keys.send), (libc::TLS_RX, &keys.receive)] {
-        option::write_bytes(fd, Name(libc::SOL_TLS, direction), &crypto_info(key))?;
+        option::write_bytes(fd, (libc::SOL_TLS, direction), &crypto_info(key))?;
     }
     Ok(())
 }

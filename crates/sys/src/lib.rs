@@ -42,7 +42,6 @@ pub mod new_file;
 pub mod option;
 pub mod owner;
 pub mod pipe;
-mod poll;
 pub mod proc_stat;
 pub mod process;
 pub mod process_descriptor;

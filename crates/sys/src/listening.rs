@@ -10,7 +10,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::process::{Pid, getsid};
+
 use crate::network::NetworkTables;
+use crate::process_tree::{self, numbers};
 
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
@@ -48,11 +51,8 @@ pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> 
 pub fn ports_of_session(tables: NetworkTables, leader: u32) -> BTreeSet<u16> {
     let ports: BTreeMap<String, u16> = listeners(tables).map(|row| (row.link, row.local.port())).collect();
     let holders = of(&ports.keys().cloned().collect());
-    let is_of_session = |pid: &u32| {
-        let pid = libc::pid_t::try_from(*pid).unwrap_or(-1);
-        // SAFETY: getsid(2) takes a number and has no effect.
-        u32::try_from(unsafe { libc::getsid(pid) }) == Ok(leader)
-    };
+    let is_of_session =
+        |pid: &u32| getsid(Pid::from_raw(*pid as i32)).is_ok_and(|session| session.as_raw_pid() as u32 == leader);
     let own = holders.iter().filter(|(_, pids)| pids.iter().any(is_of_session));
     own.filter_map(|(link, _)| ports.get(link).copied()).collect()
 }
@@ -132,8 +132,7 @@ fn is_listening_at(row: &[u8], path: &Path) -> bool {
 #[must_use]
 pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+    for pid in numbers("/proc").into_iter().flatten() {
         for (link, _) in links_of(pid).filter(|(link, _)| links.contains(link)) {
             found.entry(link).or_default().insert(pid);
         }
@@ -143,17 +142,17 @@ pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
 
 /// What the descriptors of a process refer to, as in `/proc/PID/fd`, and their numbers; nothing if this user may not see them.
 pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let link = fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok()?;
-        Some((link, entry.file_name().to_str()?.parse().ok()?))
+    let folder = format!("/proc/{pid}/fd");
+    numbers(&folder).into_iter().flatten().filter_map(move |fd| {
+        let link = fs::read_link(format!("{folder}/{fd}")).ok()?.into_os_string().into_string().ok()?;
+        Some((link, fd as i32))
     })
 }
 
 /// The name of a process; empty if it does not exist.
 #[must_use]
 pub fn name(pid: u32) -> String {
-    crate::process_tree::name(pid).unwrap_or_default()
+    process_tree::name(pid).unwrap_or_default()
 }
 
 /// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.
@@ -182,9 +181,8 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert!(at_port(NetworkTables::own(), port));
         assert_eq!(owner_of_port(NetworkTables::own(), port).map(|(pid, _)| pid), Some(std::process::id()));
-        // SAFETY: getsid(2) takes a number and has no effect.
-        let session = unsafe { libc::getsid(0) };
-        assert!(ports_of_session(NetworkTables::own(), u32::try_from(session).unwrap()).contains(&port));
+        let session = getsid(None).unwrap().as_raw_pid();
+        assert!(ports_of_session(NetworkTables::own(), session as u32).contains(&port));
         assert!(!ports_of_session(NetworkTables::own(), 1).contains(&port));
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "there is no connection");

@@ -12,7 +12,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{errno, new_file, poll};
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::clock::timespec;
+use crate::{errno, new_file};
 
 /// The name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
@@ -91,12 +97,9 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
     asked.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
     asked.extend([0; 8]);
     asked.extend(message);
-    // SAFETY: passes integers and no memory, and makes a descriptor.
-    let socket = unsafe {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        errno::descriptor(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))
-    };
-    let mut socket = File::from(socket?);
+    // No protocol is `NETLINK_ROUTE`.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    let mut socket = File::from(socket);
     socket.write_all(&asked)?;
     // A header and the negated errno (struct nlmsgerr), 0 on success; then the request.
     let mut answer = [0; 256];
@@ -158,8 +161,7 @@ pub struct HeldNetwork {
 /// # Errors
 /// The error of unshare(2) or of writing the maps: `EPERM` or `ENOSPC` where the system forbids user namespaces.
 pub fn leave_for_own_network() -> io::Result<()> {
-    // SAFETY: these take no argument and cannot fail.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     if leave_for_another_network().is_ok() {
         return Ok(());
     }
@@ -193,8 +195,7 @@ pub fn own_network() -> io::Result<File> {
 /// # Errors
 /// The error of setns(2).
 pub fn enter_network(network: &File) -> io::Result<()> {
-    // SAFETY: passes a descriptor, which lives through the call, and a flag.
-    errno::of(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+    Ok(move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// A setting of the caller's network namespace (`/proc/sys/net` shows that of the reader), its words separated by spaces.
@@ -274,9 +275,9 @@ pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
     unsafe {
         command.pre_exec(move || {
             if let Some(user) = &network.user {
-                errno::of(libc::setns(user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+                move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
             }
-            errno::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
+            enter_network(&network.network)
         });
     }
 }
@@ -402,9 +403,9 @@ fn dropped(text: &str, name: &str) -> Option<u64> {
 /// # Errors
 /// The error of ppoll(2); `Interrupted` by a signal.
 pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64>) -> io::Result<[bool; N]> {
-    let mut polled = fds.map(|fd| poll::asked(fd, libc::POLLIN));
-    poll::wait(&mut polled, timeout_ns)?;
-    Ok(polled.map(|one| one.revents != 0))
+    let mut polled = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    event::poll(&mut polled, timeout_ns.map(timespec).as_ref())?;
+    Ok(polled.map(|one| !one.revents().is_empty()))
 }
 
 #[cfg(test)]

@@ -20,11 +20,16 @@ const CONGESTION_NAME_MAX: usize = 16;
 pub struct KernelOption {
     /// The kernel's name for it.
     pub name: &'static str,
-    place: Name,
-    form: Form,
+    /// Its level and its number there, as setsockopt(2) takes them; both 0 for a pipe.
+    pub place: Place,
+    /// The form of its value.
+    pub form: Form,
     /// The unit after the number.
-    suffix: &'static str,
+    pub suffix: &'static str,
 }
+
+/// Where a socket option is: its level and its number there.
+pub type Place = (libc::c_int, libc::c_int);
 
 /// The form in which the kernel takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +51,7 @@ pub enum Form {
 }
 
 const fn int(level: libc::c_int, number: libc::c_int, name: &'static str) -> KernelOption {
-    KernelOption { name, place: Name(level, number), form: Form::Int, suffix: "" }
+    KernelOption { name, place: (level, number), form: Form::Int, suffix: "" }
 }
 
 const fn flag(level: libc::c_int, number: libc::c_int, name: &'static str) -> KernelOption {
@@ -108,25 +113,6 @@ pub const UDP_COALESCE: KernelOption = flag(libc::IPPROTO_UDP, libc::UDP_GRO, "U
 pub const PIPE_SIZE: KernelOption = KernelOption { form: Form::Pipe, ..int(0, 0, "F_SETPIPE_SZ") };
 
 impl KernelOption {
-    /// An option by its level and its number there, for callers with a table of their own. `suffix` is the unit after the
-    /// number.
-    #[must_use]
-    pub fn new(name: &'static str, place: (i32, i32), form: Form, suffix: &'static str) -> KernelOption {
-        KernelOption { name, place: Name(place.0, place.1), form, suffix }
-    }
-
-    /// Its level and its number there, as setsockopt(2) takes them; both 0 for a pipe.
-    #[must_use]
-    pub fn place(&self) -> (i32, i32) {
-        (self.place.0, self.place.1)
-    }
-
-    /// The form of its value.
-    #[must_use]
-    pub fn form(&self) -> Form {
-        self.form
-    }
-
     /// The option with a value.
     #[must_use]
     pub fn to(self, value: impl Into<Value>) -> SocketOption {
@@ -245,7 +231,7 @@ fn saturated(value: u64) -> libc::c_int {
     libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX)
 }
 
-fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> io::Result<()> {
+fn set_linger(fd: BorrowedFd<'_>, place: Place, seconds: Option<libc::c_int>) -> io::Result<()> {
     // struct linger is two ints: on or off, and the seconds (socket(7)).
     let on = libc::c_int::from(seconds.is_some()).to_ne_bytes();
     let seconds = seconds.unwrap_or(0).to_ne_bytes();
@@ -270,7 +256,7 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     }
 }
 
-fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
+fn read_text(fd: BorrowedFd<'_>, place: Place) -> io::Result<String> {
     let mut name = [0u8; CONGESTION_NAME_MAX];
     let len = read_bytes(fd, place, &mut name)?;
     let name = &name[..len];
@@ -278,7 +264,7 @@ fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-fn read_linger(fd: BorrowedFd<'_>, place: Name) -> io::Result<Option<libc::c_int>> {
+fn read_linger(fd: BorrowedFd<'_>, place: Place) -> io::Result<Option<libc::c_int>> {
     let [a, b, c, d, seconds @ ..]: [u8; 2 * size_of::<libc::c_int>()] = read_array(fd, place)?;
     Ok((libc::c_int::from_ne_bytes([a, b, c, d]) != 0).then_some(libc::c_int::from_ne_bytes(seconds)))
 }
@@ -299,51 +285,39 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
 // Never interprets a value: [`crate::option`], [`crate::tcp_info`] and [`crate::socket_memory`]
 // know what they mean.
 
-/// Where an option lives: its level and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name(pub(crate) libc::c_int, pub(crate) libc::c_int);
-
 /// Fills the front of `value` and returns how many bytes the kernel wrote.
-pub(crate) fn read_bytes(fd: BorrowedFd<'_>, name: Name, value: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_bytes(fd: BorrowedFd<'_>, place: Place, value: &mut [u8]) -> io::Result<usize> {
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes at `value`, which is borrowed exclusively,
     // and the number written to `len`.
-    errno::of(unsafe { libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len) })?;
+    errno::of(unsafe { libc::getsockopt(fd.as_raw_fd(), place.0, place.1, value.as_mut_ptr().cast(), &mut len) })?;
     Ok(len as usize)
 }
 
 /// Passes `value` to the kernel as it is.
-pub(crate) fn write_bytes(fd: BorrowedFd<'_>, name: Name, value: &[u8]) -> io::Result<()> {
+pub(crate) fn write_bytes(fd: BorrowedFd<'_>, place: Place, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel only reads `value.len()` bytes of `value`.
     errno::of(unsafe {
-        libc::setsockopt(fd.as_raw_fd(), name.0, name.1, value.as_ptr().cast(), value.len() as libc::socklen_t)
+        libc::setsockopt(fd.as_raw_fd(), place.0, place.1, value.as_ptr().cast(), value.len() as libc::socklen_t)
     })
     .map(drop)
 }
 
 /// Reads an option of `N` bytes.
-pub(crate) fn read_array<const N: usize>(fd: BorrowedFd<'_>, name: Name) -> io::Result<[u8; N]> {
+pub(crate) fn read_array<const N: usize>(fd: BorrowedFd<'_>, place: Place) -> io::Result<[u8; N]> {
     let mut value = [0; N];
-    let len = read_bytes(fd, name, &mut value)?;
+    let len = read_bytes(fd, place, &mut value)?;
     if len == N { Ok(value) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
 }
 
 /// Reads an option that is an `int`.
-pub(crate) fn read_int(fd: BorrowedFd<'_>, name: Name) -> io::Result<libc::c_int> {
-    read_array(fd, name).map(libc::c_int::from_ne_bytes)
+pub(crate) fn read_int(fd: BorrowedFd<'_>, place: Place) -> io::Result<libc::c_int> {
+    read_array(fd, place).map(libc::c_int::from_ne_bytes)
 }
 
 /// Writes an option that is an `int`.
-pub(crate) fn write_int(fd: BorrowedFd<'_>, name: Name, value: libc::c_int) -> io::Result<()> {
-    write_bytes(fd, name, &value.to_ne_bytes())
-}
-
-/// ioctl(2) with a request whose answer is an `int`, such as `FIONREAD`.
-pub(crate) fn ioctl_int(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<libc::c_int> {
-    let mut value: libc::c_int = 0;
-    // SAFETY: callers pass requests that write exactly one int, for which `value` has room.
-    errno::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
-    Ok(value)
+pub(crate) fn write_int(fd: BorrowedFd<'_>, place: Place, value: libc::c_int) -> io::Result<()> {
+    write_bytes(fd, place, &value.to_ne_bytes())
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process_tree::Stat;
@@ -34,6 +33,12 @@ impl OwnerProcess {
         Some(OwnerProcess { pid, start_ticks: start_ticks(pid)? })
     }
 
+    /// The owner that [`OwnerProcess`] writes as `text`.
+    pub(crate) fn parse(text: &str) -> Option<OwnerProcess> {
+        let (pid, start_ticks) = text.split_once('-')?;
+        Some(OwnerProcess { pid: pid.parse().ok()?, start_ticks: start_ticks.parse().ok()? })
+    }
+
     /// Whether this process still runs. A process that ended and was not waited for does not.
     #[must_use]
     pub fn is_alive(self) -> bool {
@@ -44,20 +49,6 @@ impl OwnerProcess {
 impl fmt::Display for OwnerProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.pid, self.start_ticks)
-    }
-}
-
-/// Text that does not contain an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoOwner;
-
-impl FromStr for OwnerProcess {
-    type Err = NoOwner;
-
-    fn from_str(text: &str) -> Result<OwnerProcess, NoOwner> {
-        let (pid, start_ticks) = text.split_once('-').ok_or(NoOwner)?;
-        let parsed = |text: &str| text.parse::<u64>().map_err(|_| NoOwner);
-        Ok(OwnerProcess { pid: pid.parse().map_err(|_| NoOwner)?, start_ticks: parsed(start_ticks)? })
     }
 }
 
@@ -136,14 +127,13 @@ pub(crate) fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
 
 /// The effective user of this process.
 pub(crate) fn user() -> u32 {
-    // SAFETY: takes no argument and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The owner at the start of `PID-START` or `PID-START-NUMBER`.
 fn owner_in(text: &str) -> Option<OwnerProcess> {
     let end = text.match_indices('-').nth(1).map_or(text.len(), |(at, _)| at);
-    text[..end].parse().ok()
+    OwnerProcess::parse(&text[..end])
 }
 
 fn is_unlocked(folder: &Path) -> bool {
@@ -162,9 +152,9 @@ mod tests {
     #[test]
     fn owner_is_read_as_written() {
         let this = OwnerProcess::this();
-        assert_eq!(this.to_string().parse(), Ok(this));
+        assert_eq!(OwnerProcess::parse(&this.to_string()), Some(this));
         for bad in ["", "7", "7-", "-7", "a-7", "7-b"] {
-            assert_eq!(bad.parse::<OwnerProcess>(), Err(NoOwner), "{bad}");
+            assert_eq!(OwnerProcess::parse(bad), None, "{bad}");
         }
     }
 

@@ -8,13 +8,13 @@
 
 pub use libc::O_NONBLOCK;
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use crate::errno;
+use rustix::fs::{self, Mode};
+use rustix::io::Errno;
+use rustix::pipe::{self, SpliceFlags};
 
 /// An anonymous pipe as (read end, write end), closed on exec.
 ///
@@ -33,9 +33,7 @@ pub fn anonymous() -> io::Result<(OwnedFd, OwnedFd)> {
 /// `AlreadyExists` if the path is taken, `EPERM` on a file system without special files, or
 /// `InvalidInput` for a path with a NUL byte.
 pub fn make_fifo(path: &Path) -> io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: `path` is NUL-terminated and lives through the call.
-    errno::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
+    Ok(fs::mkfifoat(fs::CWD, path, Mode::RUSR | Mode::WUSR)?)
 }
 
 /// Requests a capacity and returns the effective one, in bytes.
@@ -48,22 +46,16 @@ pub fn make_fifo(path: &Path) -> io::Result<()> {
 /// exceed `fs.pipe-user-pages-soft`; `EBUSY` if the pipe holds more than the new capacity;
 /// `EBADF` if the descriptor is not a pipe (fcntl(2), `F_SETPIPE_SZ`).
 pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
-    let asked = libc::c_int::try_from(bytes).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("a pipe of {bytes} bytes: ask for less than 2 GiB"))
-    })?;
-    // SAFETY: F_SETPIPE_SZ takes an int and no memory is passed.
-    let returned = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, asked) };
-    match errno::of(returned) {
-        Ok(effective) => Ok(effective as usize),
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(io::Error::new(
+    pipe::fcntl_setpipe_size(fd, bytes).map_err(|error| match error {
+        Errno::PERM => io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
                 "a pipe of {bytes} bytes is over this user's limit: ask for at most \
                  fs.pipe-max-size, close other pipes, or raise the sysctl"
             ),
-        )),
-        Err(error) => Err(error),
-    }
+        ),
+        other => other.into(),
+    })
 }
 
 /// The capacity in bytes: 65,536 unless changed (pipe(7)).
@@ -72,8 +64,7 @@ pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
 ///
 /// `EBADF` if the descriptor is not a pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    // SAFETY: F_GETPIPE_SZ takes no argument and no memory is passed.
-    errno::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
+    Ok(pipe::fcntl_getpipe_size(fd)?)
 }
 
 // Moving bytes between descriptors without a buffer of the program: splice(2), and sendfile(2) into a pipe.
@@ -95,12 +86,8 @@ pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
 /// `EAGAIN` included. A socket whose peer is gone raises `SIGPIPE`, which Rust's runtime ignores.
 #[inline]
 pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
-    let flags = if more { libc::SPLICE_F_MORE } else { 0 };
-    // SAFETY: both descriptors are open for as long as they are borrowed, and null offsets are allowed (splice(2)).
-    errno::of_syscall(unsafe {
-        let nowhere = std::ptr::null_mut::<libc::loff_t>();
-        libc::syscall(libc::SYS_splice, from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags)
-    })
+    let flags = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+    Ok(pipe::splice(from, None, to, None, most, flags)?)
 }
 
 /// Moves at most `most` bytes from a socket into a pipe by sendfile(2), which has no further use between sockets; 0 at
@@ -111,8 +98,7 @@ pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool)
 /// As [`splice`].
 #[inline]
 pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
-    // SAFETY: both descriptors are open for as long as they are borrowed; without an offset no memory is passed.
-    errno::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
+    Ok(fs::sendfile(to, from, None, most)?)
 }
 
 /// Sends at most `most` bytes of a file, from a position on, to a socket or a pipe by sendfile(2), without a copy in the program;
@@ -123,9 +109,7 @@ pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Re
 /// As [`splice`]; `EINVAL` for a source that cannot be mapped.
 #[inline]
 pub fn send_file(from: BorrowedFd<'_>, at: u64, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
-    let mut at = libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: both descriptors are open for as long as they are borrowed, and the kernel writes the new position into `at`.
-    errno::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
+    Ok(fs::sendfile(to, from, Some(&mut { at }), most)?)
 }
 
 #[cfg(test)]
@@ -146,23 +130,18 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_two_pages() {
-        let page = 4096.max(page_size());
+        let page = 4096.max(rustix::param::page_size());
         check_size(1, page);
         check_size(page, page);
         check_size(3 * page, 4 * page);
         check_size(16 * page, 16 * page);
     }
 
-    fn page_size() -> usize {
-        // SAFETY: takes an int and touches no memory.
-        unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-    }
-
     #[test]
     fn a_size_beyond_an_int_is_refused() {
         let (_reader, writer) = anonymous().unwrap();
         let error = set_pipe_size(writer.as_fd(), usize::MAX).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getppid, getpriority_process, set_parent_process_death_signal};
+
 use crate::{clock, errno};
 
 /// Advice about a thread or a process that could not be created, to append to the error. At its limits the system
@@ -20,19 +23,9 @@ pub fn spawn_error_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sets the signal that the calling process receives when its parent ends, 0 for none (prctl(2), `PR_SET_PDEATHSIG`).
-///
-/// "Parent" means the *thread* that created this process. It has no effect if that thread has ended already;
-/// [`die_with_parent`] closes that gap.
-pub(crate) fn set_death_signal(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: passes two integers and no memory.
-    errno::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
-}
-
 /// Enters the kernel and returns: the minimum of every system call (getppid(2), which no library caches).
 pub fn system_call() {
-    // SAFETY: takes no argument, touches no memory and cannot fail.
-    unsafe { libc::syscall(libc::SYS_getppid) };
+    let _ = getppid();
 }
 
 /// Makes the child that `command` will start be killed when its parent ends.
@@ -47,9 +40,9 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     // no lock.
     unsafe {
         command.pre_exec(move || {
-            set_death_signal(libc::SIGKILL)?;
+            set_parent_process_death_signal(Some(Signal::KILL))?;
             // If the parent ended before the call above, no signal comes.
-            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+            if Pid::as_raw(getppid()) as u32 == parent { Ok(()) } else { Err(Errno::SRCH.into()) }
         })
     }
 }
@@ -98,8 +91,7 @@ const SHORT_TURN_NS: u64 = 100_000;
 /// Any error of sched_setattr(2); in practice only that of a seccomp filter.
 pub fn run_with_priority() -> io::Result<()> {
     const BEST_NICE: libc::c_int = -20;
-    // SAFETY: passes two integers and no memory.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let nice = getpriority_process(None)?;
     // With autogroup, a nice value counts only within a session (sched(7)).
     let _ = crate::new_file::set("/proc/self/autogroup", BEST_NICE.to_string());
     set_nice(BEST_NICE).or_else(|_| set_nice(nice))
@@ -145,10 +137,7 @@ mod tests {
     #[test]
     fn priority_is_no_lower_than_before() {
         // In a separate thread: without privilege the policy cannot be restored (RLIMIT_NICE).
-        let nice = || {
-            // SAFETY: passes two integers and no memory.
-            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-        };
+        let nice = || getpriority_process(None).unwrap();
         let seen = thread::spawn(move || {
             let before = nice();
             set_nice(-20).or_else(|_| set_nice(before)).unwrap();

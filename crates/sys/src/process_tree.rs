@@ -178,15 +178,14 @@ impl Stat {
     }
 }
 
-/// All processes by number.
+/// All processes by number. One that ends meanwhile does not count.
 pub(crate) fn processes() -> io::Result<BTreeMap<u32, Stat>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // A process that has ended meanwhile does not count.
-        found.extend(Stat::of(pid).map(|stat| (pid, stat)));
-    }
-    Ok(found)
+    Ok(numbers("/proc")?.filter_map(|pid| Some((pid, Stat::of(pid)?))).collect())
+}
+
+/// The numbers among the names in a folder of `/proc`: of processes, threads or descriptors.
+pub(crate) fn numbers(folder: &str) -> io::Result<impl Iterator<Item = u32> + use<>> {
+    Ok(fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
 #[cfg(test)]

@@ -5,10 +5,14 @@
 //! Never loops and never retries.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use crate::option::{self, Name};
-use crate::{errno, poll};
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+
+use crate::clock::timespec;
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
@@ -42,10 +46,8 @@ pub struct SocketReadiness {
 /// `EAGAIN` if a listener that does not block has none; `ECONNABORTED` if the connection went away meanwhile;
 /// see [`is_exhausted`] for a lack of descriptors.
 pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
-    let (peer, len) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)). Makes a descriptor.
-    unsafe { errno::descriptor(libc::accept4(listener.as_raw_fd(), peer, len, flags)) }
+    let mode = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
+    Ok(net::accept_with(listener, SocketFlags::CLOEXEC | mode)?)
 }
 
 /// Whether an error means that descriptors or memory have run out: trying again at once would only spin.
@@ -90,10 +92,7 @@ pub fn is_transient(error: &io::Error, during: During) -> bool {
 ///
 /// The error that waited; `ENOTSOCK` for a pipe or a file.
 pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
-    match option::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR))? {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    Ok(sockopt::socket_error(fd)??)
 }
 
 /// Sends on a connected socket (send(2)), as the socket blocks or not: the same as write(2), without its detour
@@ -105,11 +104,7 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// ([`is_no_socket`]).
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    errno::of_syscall(unsafe {
-        let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL);
-        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
-    })
+    send_with(fd, bytes, SendFlags::empty())
 }
 
 /// Receives from a connected socket (recv(2)), as the socket blocks or not; 0 at the end of the stream.
@@ -119,7 +114,7 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// As [`send`].
 #[inline]
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    receive_with(fd, buffer, 0)
+    receive_with(fd, buffer, RecvFlags::empty())
 }
 
 /// Receives a datagram and returns its whole length, which may be more than was kept (recv(2), `MSG_TRUNC`).
@@ -129,18 +124,12 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 /// As [`send`].
 #[inline]
 pub fn receive_datagram(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    receive_with(fd, buffer, libc::MSG_TRUNC)
+    receive_with(fd, buffer, RecvFlags::TRUNC)
 }
 
 #[inline]
-fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
-    // `buffer.len()` bytes at `buffer`, which is borrowed exclusively, whatever length it returns; without room for an
-    // address it writes none.
-    errno::of_syscall(unsafe {
-        let (from, len) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
-        libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
-    })
+fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(net::recv(fd, buffer, flags)?.1)
 }
 
 /// Copies what a receive would bring, and leaves it there; never waits (recv(2), `MSG_PEEK`).
@@ -149,8 +138,7 @@ fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io
 ///
 /// `EAGAIN` if there is nothing; otherwise as [`send`].
 pub fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    receive_with(fd, buffer, flags)
+    receive_with(fd, buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT)
 }
 
 /// Whether an error means that the descriptor is no socket.
@@ -166,7 +154,7 @@ pub fn is_no_socket(error: &io::Error) -> bool {
 /// `EAGAIN` if there is no room; the kernel's other errors untouched. `SIGPIPE` is not raised.
 #[inline]
 pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    send_with(fd, bytes, libc::MSG_DONTWAIT)
+    send_with(fd, bytes, SendFlags::DONTWAIT)
 }
 
 /// Sends a part of a message; the kernel may hold it until the next one if there is `more` (`MSG_MORE`). `at_once` never waits.
@@ -175,15 +163,16 @@ pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 ///
 /// As [`send`].
 pub fn send_part(fd: BorrowedFd<'_>, bytes: &[u8], more: bool, at_once: bool) -> io::Result<usize> {
-    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
-    send_with(fd, bytes, flag(more, libc::MSG_MORE) | flag(at_once, libc::MSG_DONTWAIT))
+    send_with(fd, bytes, if more { SendFlags::MORE } else { SendFlags::empty() } | mode(at_once))
 }
 
 #[inline]
-fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-    let flags = flags | libc::MSG_NOSIGNAL;
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    errno::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    Ok(net::send(fd, bytes, flags | SendFlags::NOSIGNAL)?)
+}
+
+fn mode(at_once: bool) -> SendFlags {
+    if at_once { SendFlags::DONTWAIT } else { SendFlags::empty() }
 }
 
 /// Sends from several buffers on a connected socket (sendmsg(2)), as the socket blocks or not; `at_once` never waits.
@@ -192,14 +181,8 @@ fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result
 ///
 /// As [`send`].
 pub fn send_vectored(fd: BorrowedFd<'_>, slices: &[io::IoSlice<'_>], at_once: bool) -> io::Result<usize> {
-    let flags = libc::MSG_NOSIGNAL | if at_once { libc::MSG_DONTWAIT } else { 0 };
-    // SAFETY: a message of zeros has no address, no buffers and no control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = slices.as_ptr().cast_mut().cast();
-    message.msg_iovlen = slices.len().min(crate::io::IOV_MAX) as _;
-    // SAFETY: `IoSlice` is an iovec by its own guarantee; the kernel only reads the buffers, which are borrowed, and the
-    // descriptor is open for as long as it is borrowed.
-    errno::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+    let flags = SendFlags::NOSIGNAL | mode(at_once);
+    Ok(net::sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), flags)?)
 }
 
 /// How long a blocking receive on this socket waits at most, nanoseconds (`SO_RCVTIMEO`); 0 means for ever.
@@ -209,7 +192,7 @@ pub fn send_vectored(fd: BorrowedFd<'_>, slices: &[io::IoSlice<'_>], at_once: bo
 ///
 /// `ENOTSOCK` for a pipe or a file.
 pub fn set_receive_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
-    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_RCVTIMEO), timeout_ns)
+    set_timeout(fd, Timeout::Recv, timeout_ns)
 }
 
 /// How long a blocking send waits at most before it returns what it could take (`SO_SNDTIMEO`); otherwise as
@@ -219,14 +202,13 @@ pub fn set_receive_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()
 ///
 /// `ENOTSOCK` for a pipe or a file.
 pub fn set_send_timeout(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
-    set_timeout(fd, Name(libc::SOL_SOCKET, libc::SO_SNDTIMEO), timeout_ns)
+    set_timeout(fd, Timeout::Send, timeout_ns)
 }
 
-fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()> {
-    // struct timeval is two machine words on 64-bit Linux (socket(7)). Less than a microsecond would be 0.
-    let us = timeout_ns.div_ceil(1000);
-    let value = [((us / 1_000_000) as i64).to_ne_bytes(), ((us % 1_000_000) as i64).to_ne_bytes()].concat();
-    option::write_bytes(fd, name, &value)
+fn set_timeout(fd: BorrowedFd<'_>, which: Timeout, timeout_ns: u64) -> io::Result<()> {
+    // Rounded up to the kernel's microseconds, since 0 would be none.
+    let timeout = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns));
+    Ok(sockopt::set_socket_timeout(fd, which, timeout)?)
 }
 
 /// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)). `None`: the time is over.
@@ -236,19 +218,19 @@ fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()
 /// `EINTR` if a signal arrived.
 pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<SocketReadiness>> {
     let events = match until {
-        Until::Readable => libc::POLLIN,
-        Until::Writable => libc::POLLOUT,
-        Until::Either => libc::POLLIN | libc::POLLOUT,
-        Until::PeerShut => libc::POLLRDHUP,
+        Until::Readable => PollFlags::IN,
+        Until::Writable => PollFlags::OUT,
+        Until::Either => PollFlags::IN | PollFlags::OUT,
+        Until::PeerShut => PollFlags::RDHUP,
     };
-    let mut polled = [poll::asked(fd, events)];
-    let count = poll::wait(&mut polled, Some(timeout_ns))?;
-    let [libc::pollfd { revents, .. }] = polled;
+    let mut polled = [PollFd::from_borrowed_fd(fd, events)];
+    let count = event::poll(&mut polled, Some(&timespec(timeout_ns)))?;
+    let found = polled[0].revents();
     // An error or a hang-up makes every call return at once.
-    let gone = revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+    let gone = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
     Ok((count > 0).then_some(SocketReadiness {
-        readable: gone || revents & (libc::POLLIN | libc::POLLRDHUP) != 0,
-        writable: gone || revents & libc::POLLOUT != 0,
+        readable: gone || found.intersects(PollFlags::IN | PollFlags::RDHUP),
+        writable: gone || found.intersects(PollFlags::OUT),
     }))
 }
 
@@ -259,7 +241,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::{clock, io as calls};
+    use crate::{clock, io as calls, option};
 
     #[test]
     fn an_accepted_connection_blocks_or_not_as_asked() {

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::datagram::slots::{Control, first, word};
 use crate::errno;
-use crate::option::{self, Name};
+use crate::option;
 
 /// Packets that a socket dropped for lack of room (`SK_MEMINFO_DROPS` of `SO_MEMINFO`, include/uapi/linux/sock_diag.h; Linux 4.12): of
 /// UDP, datagrams lost at this socket; of a TCP listener, connections that it did not take, most of them since its queue was full
@@ -18,7 +18,7 @@ use crate::option::{self, Name};
 /// `ENOPROTOOPT` on an older kernel, `ENOTSOCK` for a pipe or a file.
 pub fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0u8; 9 * size_of::<u32>()];
-    let name = Name(libc::SOL_SOCKET, libc::SO_MEMINFO);
+    let name = (libc::SOL_SOCKET, libc::SO_MEMINFO);
     let len = option::read_bytes(fd, name, &mut bytes)?;
     Ok(drops_in(&bytes[..len]))
 }
@@ -38,7 +38,10 @@ fn drops_in(bytes: &[u8]) -> u64 {
 /// `ENOTTY` for a pipe or a file, `EINVAL` for a listening TCP socket.
 pub fn queued_out(fd: BorrowedFd<'_>) -> io::Result<usize> {
     // SIOCOUTQ is another name for TIOCOUTQ (include/uapi/linux/sockios.h).
-    option::ioctl_int(fd, libc::TIOCOUTQ).map(|bytes| bytes as usize)
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes exactly one int, for which `bytes` has room.
+    errno::of(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
+    Ok(bytes as usize)
 }
 
 // Receives that bring the number of bytes still queued (`TCP_INQ`, `SO_INQ`; tcp(7), recvmsg(2)).
@@ -158,13 +161,13 @@ mod queued_tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::option::{self, Form, KernelOption};
+    use crate::option::{self, KernelOption};
     use crate::tests::tcp_pair;
 
     #[test]
     fn the_rest_of_the_queue_is_counted() {
         let (mut client, server) = tcp_pair();
-        let inq = KernelOption::new("TCP_INQ", (libc::IPPROTO_TCP, TCP_CM_INQ), Form::Flag, "");
+        let inq = KernelOption { name: "TCP_INQ", place: (libc::IPPROTO_TCP, TCP_CM_INQ), ..option::NO_DELAY };
         client.write_all(&[1; 100]).unwrap();
         let mut buffer = [0; 40];
         assert_eq!(receive(server.as_fd(), &mut buffer).unwrap(), (40, None), "not requested");

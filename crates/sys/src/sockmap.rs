@@ -13,7 +13,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::option::{self, Name};
+use rustix::net::sockopt;
+
+use crate::option;
 use crate::{errno, kernel};
 
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
@@ -141,7 +143,7 @@ impl SockMap {
     ///
     /// `EOPNOTSUPP` if the peer of either has ended its stream already: then nothing is redirected. `E2BIG` without room.
     pub fn redirect(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
-        let cookie = cookie(from)?;
+        let cookie: u64 = sockopt::socket_cookie(from)?;
         let enter = |map: &OwnedFd, socket: BorrowedFd<'_>| {
             let socket = socket.as_raw_fd() as u64;
             let words = Attributes::of(&[map.as_raw_fd() as u32]);
@@ -153,12 +155,8 @@ impl SockMap {
         enter(&self.armed, from)?;
         // Bytes that arrived before wake no reader. Setting the low-water mark wakes the reader if it is reached
         // (net/ipv4/tcp.c, `tcp_set_rcvlowat`).
-        option::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
+        option::write_int(from, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
     }
-}
-
-fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    option::read_array(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE)).map(u64::from_ne_bytes)
 }
 
 fn descriptor(command: libc::c_long, attributes: &Attributes) -> io::Result<OwnedFd> {

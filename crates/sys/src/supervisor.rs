@@ -21,13 +21,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+use rustix::process::{
+    Signal, getpid, parent_process_death_signal, set_child_subreaper, set_parent_process_death_signal,
+};
+
 use crate::children::{self, WaitResult};
 use crate::cpu_time::Usage;
 use crate::environment::own_group;
+use crate::new_file;
 use crate::owner::{self, OwnerProcess, user};
-use crate::process::set_death_signal;
 use crate::process_tree::{self, TreeUse};
-use crate::{errno, new_file};
 
 /// The environment variable that names a program's supervisor.
 const SUPERVISOR: &str = "BYTEGAUGE_SUPERVISOR";
@@ -44,7 +47,7 @@ const KILL_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Supervisor {
     /// The signal that the process was to receive when its parent ends.
-    death_signal: libc::c_int,
+    death_signal: Option<Signal>,
 }
 
 /// Processes that programs left behind.
@@ -64,12 +67,10 @@ impl Supervisor {
     ///
     /// The error of prctl(2); in practice only that of a seccomp filter.
     pub fn begin() -> io::Result<Supervisor> {
-        // SAFETY: passes two integers and no memory.
-        errno::of(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
-        let mut death_signal: libc::c_int = 0;
-        // SAFETY: `death_signal` is a valid place for one int and lives through the call.
-        errno::of(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut death_signal) })?;
-        set_death_signal(0)?;
+        // Any number but zero switches it on.
+        set_child_subreaper(Some(getpid()))?;
+        let death_signal = parent_process_death_signal()?;
+        set_parent_process_death_signal(None)?;
         Ok(Supervisor { death_signal })
     }
 
@@ -110,7 +111,7 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         // Processes that cannot be ended were reported by an earlier sweep, or the next start tries again.
         let _ = self.sweep(Duration::ZERO);
-        let _ = set_death_signal(self.death_signal);
+        let _ = set_parent_process_death_signal(self.death_signal);
     }
 }
 
@@ -168,7 +169,7 @@ fn supervisor(environment: &[u8]) -> Option<OwnerProcess> {
     let variables = environment.split(|byte| *byte == 0);
     let values = variables.filter_map(|variable| variable.strip_prefix(SUPERVISOR.as_bytes())?.strip_prefix(b"="));
     // A program may have added a second one: the first is in force.
-    std::str::from_utf8(values.into_iter().next()?).ok()?.parse().ok()
+    OwnerProcess::parse(std::str::from_utf8(values.into_iter().next()?).ok()?)
 }
 
 // A control group below that of the calling process. It accounts for all processes in it, including those that started
@@ -303,12 +304,9 @@ mod tests {
     #[ignore = "run by the next test"]
     #[expect(clippy::zombie_processes, reason = "the supervisor waits for all children")]
     fn supervisor_ends_every_descendant() {
-        set_death_signal(libc::SIGKILL).unwrap();
+        set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
         let supervisor = Supervisor::begin().unwrap();
-        let mut signal: libc::c_int = -1;
-        // SAFETY: `signal` is a valid place for one int and lives through the call.
-        unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) };
-        assert_eq!(signal, 0);
+        assert_eq!(parent_process_death_signal().unwrap(), None);
         // Forks twice, leads a session, and refuses to leave.
         let script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 3600 & sleep 3600 & wait' & exit 0";
         let mut command = Command::new("sh");
@@ -322,9 +320,7 @@ mod tests {
         assert!(swept.processes >= 3, "{swept:?} of {child:?}");
         assert_eq!(process_tree::used().unwrap().processes, 0);
         drop(supervisor);
-        // SAFETY: `signal` is a valid place for one int and lives through the call.
-        unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) };
-        assert_eq!(signal, libc::SIGKILL);
+        assert_eq!(parent_process_death_signal().unwrap(), Some(Signal::KILL));
     }
 
     #[test]

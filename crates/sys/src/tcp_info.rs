@@ -15,7 +15,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::option::{self, Name};
+use crate::option;
 
 /// A snapshot of one connection. Counts run since the connection was made.
 ///
@@ -66,7 +66,7 @@ pub struct TcpInfo {
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // Room for more than any kernel fills today: the rest is cut off, not an error.
     let mut bytes = [0u8; 512];
-    let len = option::read_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+    let len = option::read_bytes(fd, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
     Ok(parse(&bytes[..len]))
 }
 
@@ -154,7 +154,7 @@ pub struct MptcpInfo {
 /// Errors of the descriptor itself, such as `EBADF` and `ENOTSOCK`.
 pub fn mptcp_info(fd: BorrowedFd<'_>) -> io::Result<MptcpInfo> {
     let mut info = [0u8; 128];
-    let len = match option::read_bytes(fd, Name(SOL_MPTCP, MPTCP_INFO), &mut info) {
+    let len = match option::read_bytes(fd, (SOL_MPTCP, MPTCP_INFO), &mut info) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => 0,
         other => other?,
     };

@@ -9,8 +9,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::net::{self, SendFlags};
+
 use crate::buffer::Mapping;
-use crate::{errno, poll};
+use crate::clock::timespec;
+use crate::errno;
 
 /// `SO_EE_ORIGIN_ZEROCOPY` (linux/errqueue.h).
 const ORIGIN_ZERO_COPY: u8 = 5;
@@ -48,13 +52,9 @@ impl ReturnedSends {
 /// As [`crate::socket::send`]; `ENOBUFS` if too many notifications wait (`net.core.optmem_max`), or too much memory is locked.
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the descriptor is open for as long as it is borrowed. The kernel only reads the pages of `bytes`, and holds
-    // references to them. Memory that changes changes what is sent, also that of a later owner
-    // (`AlignedBuffer::abandon`).
-    errno::of_syscall(unsafe {
-        let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY);
-        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
-    })
+    // Memory that changes changes what is sent, also that of a later owner (`AlignedBuffer::abandon`).
+    let flags = SendFlags::NOSIGNAL | SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32);
+    Ok(net::send(fd, bytes, flags)?)
 }
 
 /// Takes the next notification from the error queue; `None` if there is none.
@@ -111,7 +111,7 @@ pub fn is_full(error: &io::Error) -> bool {
 ///
 /// `EINTR`, also where the time is over: the caller looks whether it is to stop.
 pub fn wait(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
-    match poll::wait(&mut [poll::asked(fd, 0)], Some(timeout_ns))? {
+    match event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::empty())], Some(&timespec(timeout_ns)))? {
         0 => Err(io::ErrorKind::Interrupted.into()),
         _ => Ok(()),
     }
@@ -212,13 +212,14 @@ mod tests {
 
     use super::*;
     use crate::buffer::AlignedBuffer;
-    use crate::option::{self, Form, KernelOption};
+    use crate::option::{self, KernelOption};
     use crate::tests::tcp_pair;
 
     #[test]
     fn each_send_is_completed_once() {
         let (client, server) = tcp_pair();
-        let zero_copy = KernelOption::new("SO_ZEROCOPY", (libc::SOL_SOCKET, libc::SO_ZEROCOPY), Form::Flag, "");
+        let zero_copy =
+            KernelOption { name: "SO_ZEROCOPY", place: (libc::SOL_SOCKET, libc::SO_ZEROCOPY), ..option::NO_DELAY };
         option::set(client.as_fd(), &zero_copy.to(true)).unwrap();
         assert_eq!(completion(client.as_fd()).unwrap(), None);
         let bytes = vec![7u8; 4096];
@@ -245,7 +246,8 @@ mod tests {
     fn abandoned_memory_keeps_what_is_sent() {
         const BYTES: usize = 1 << 16;
         let (client, mut server) = tcp_pair();
-        let zero_copy = KernelOption::new("SO_ZEROCOPY", (libc::SOL_SOCKET, libc::SO_ZEROCOPY), Form::Flag, "");
+        let zero_copy =
+            KernelOption { name: "SO_ZEROCOPY", place: (libc::SOL_SOCKET, libc::SO_ZEROCOPY), ..option::NO_DELAY };
         option::set(client.as_fd(), &zero_copy.to(true)).unwrap();
         client.set_nonblocking(true).unwrap();
         let filled = |byte| {

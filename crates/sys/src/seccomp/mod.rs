@@ -17,9 +17,15 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::{io, thread};
 
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::io::retry_on_intr;
+use rustix::process::PidfdFlags;
+use rustix::thread::set_no_new_privs;
+
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::{errno, poll, process_descriptor, process_tree, shared_port};
+use crate::process::system_call;
+use crate::{errno, process_descriptor, process_tree, shared_port};
 
 /// The calls to report, and the options to keep from the kernel.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +65,7 @@ impl SocketFilter {
 
 /// Installs the filter in the calling thread; returns the number of its listener, which closes on exec.
 fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
-    // SAFETY: passes integers and no memory.
-    errno::of(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    set_no_new_privs(true)?;
     let program =
         libc::sock_fprog { len: instructions.len() as libc::c_ushort, filter: instructions.as_ptr().cast_mut() };
     let set = |flags: libc::c_ulong| {
@@ -85,7 +90,7 @@ impl PendingListener {
     /// `UnexpectedEof` if the child sent none.
     pub fn receive(self) -> io::Result<FilterListener> {
         let (_, listener) = shared_port::take_on(self.0.as_fd(), &mut [0])?;
-        listener.map(FilterListener::new).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        listener.map(FilterListener).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 
@@ -108,8 +113,7 @@ pub fn cost_ns() -> io::Result<u64> {
         let round = || {
             let began = monotonic_ns();
             for _ in 0..CALLS {
-                // SAFETY: takes no argument and cannot fail. libc's own function may remember the result.
-                unsafe { libc::syscall(libc::SYS_getppid) };
+                system_call();
             }
             (monotonic_ns() - began) / u64::from(CALLS)
         };
@@ -197,7 +201,7 @@ fn instructions(filter: &SocketFilter) -> io::Result<Vec<libc::sock_filter>> {
     all.extend(REPORTED.iter().flat_map(|nr| report(*nr as u32)));
     all.extend([step(EQUAL, libc::SYS_setsockopt as u32, 1, 0), answer(libc::SECCOMP_RET_ALLOW)]);
     for option in &filter.ignored {
-        let (level, number) = option.place();
+        let (level, number) = option.place;
         all.extend([load_argument(1), unless(level as u32, 3), load_argument(2)]);
         all.extend([unless(number as u32, 1), answer(SUCCEED)]);
     }
@@ -208,7 +212,7 @@ fn instructions(filter: &SocketFilter) -> io::Result<Vec<libc::sock_filter>> {
 // Receives the calls that a filter reports, and answers them.
 
 /// Flag of pidfd_open(2) for a thread that leads no process: `PIDFD_THREAD` (Linux 6.9).
-const OF_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
 /// The end of a filter that learns of calls. While it is open, reported calls wait for an answer; once it is closed, they
 /// fail with `ENOSYS`. So it must outlive the programs under the filter.
@@ -244,37 +248,22 @@ pub struct ReportedCall {
     args: [u64; 6],
 }
 
-/// The next event of a listener.
-#[derive(Debug)]
-pub enum ListenerEvent {
-    /// A call waits for its answer.
-    Call(ReportedCall),
-    /// No program is left under the filter.
-    Ended,
-}
-
 impl FilterListener {
-    fn new(descriptor: OwnedFd) -> FilterListener {
-        FilterListener(descriptor)
-    }
-
-    /// Waits for the next call, or the end of all programs under the filter.
+    /// Waits for the next call; `None` when no program is left under the filter.
     ///
     /// # Errors
     ///
     /// Those of ppoll(2) and ioctl(2); none is expected.
-    pub fn next(&self) -> io::Result<ListenerEvent> {
+    pub fn next(&self) -> io::Result<Option<ReportedCall>> {
         loop {
-            let mut polled = [poll::asked(self.0.as_fd(), libc::POLLIN)];
-            match poll::wait(&mut polled, None) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => other?,
-            };
-            if polled[0].revents & libc::POLLIN == 0 {
-                return Ok(ListenerEvent::Ended);
+            let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+            retry_on_intr(|| event::poll(&mut polled, None))?;
+            if !polled[0].revents().contains(PollFlags::IN) {
+                return Ok(None);
             }
-            if let Some(call) = self.receive()? {
-                return Ok(ListenerEvent::Call(call));
+            let call = self.receive()?;
+            if call.is_some() {
+                return Ok(call);
             }
         }
     }
@@ -333,7 +322,7 @@ impl FilterListener {
             // A kernel without the flag: threads of a process share their descriptors, unless one of them asked for its own.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let process = process_tree::process_of(call.thread).ok_or(io::ErrorKind::NotFound)?;
-                process_descriptor::open(process, 0)
+                process_descriptor::open(process, PidfdFlags::empty())
             }
             other => other,
         };

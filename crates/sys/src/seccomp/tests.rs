@@ -29,7 +29,7 @@ fn run(mut command: Command, filter: &SocketFilter) -> (String, Vec<SocketCall>)
     let listener = pending.receive().unwrap();
     let calls = thread::spawn(move || {
         let mut calls = Vec::new();
-        while let ListenerEvent::Call(call) = listener.next().unwrap() {
+        while let Some(call) = listener.next().unwrap() {
             if matches!(call.call, SocketCall::Connect | SocketCall::Listen) {
                 let socket = listener.socket(&call).unwrap();
                 // A program without HOME asks the name service over a Unix socket, which has no such option.

@@ -22,7 +22,7 @@ pub use calls::Way;
 
 use crate::clock;
 use crate::io::IOV_MAX;
-use crate::process_tree::process_of;
+use crate::process_tree::{numbers, process_of};
 
 /// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
 const PIECES_MAX: usize = 64;
@@ -139,8 +139,7 @@ impl Tracer {
         // Threads may start others before they are seized: until a look finds none that is new.
         loop {
             let mut found = 0;
-            for entry in fs::read_dir(&folder)?.flatten() {
-                let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            for tid in numbers(&folder)?.map(|tid| tid as i32) {
                 if self.tasks.contains_key(&tid) {
                     continue;
                 }

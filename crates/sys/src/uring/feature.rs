@@ -1,15 +1,13 @@
-//! Features of io_uring in this kernel: queried where the kernel reports them, tried where it does not.
+//! Features of io_uring in this kernel, as far as it reports them.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, fs, io};
 
 use io_uring::{Probe, opcode};
 use thiserror::Error;
 
-use super::{OpResult, PoolId, Ring, RingSetup};
+use super::{Ring, RingSetup};
 use crate::clock;
+use crate::process_tree::numbers;
 
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,89 +62,34 @@ impl fmt::Display for Feature {
 /// The reason.
 pub fn probe(features: &[Feature]) -> Result<(), Missing> {
     let poll_idle_ms = features.contains(&Feature::PollThread).then_some(1);
-    let mut ring = Ring::open(&RingSetup { entries: 8, completions: 16, poll_idle_ms })?;
+    let ring = Ring::open(&RingSetup { entries: 8, completions: 16, poll_idle_ms })?;
     features.iter().try_for_each(|feature| ring.require(*feature))
 }
 
-/// Features that were found, a bit each: the kernel does not lose them, and trying takes time.
-static FOUND: AtomicU32 = AtomicU32::new(0);
-
 impl Ring {
-    /// Makes sure that the kernel has a feature. A feature that was found once is not tried again.
+    /// Makes sure that the kernel has a feature.
     ///
     /// # Errors
     ///
     /// Its absence, what kept us from finding out, or that it is not to be used in a ring like this.
-    pub fn require(&mut self, feature: Feature) -> Result<(), Missing> {
-        if feature == Feature::ZeroCopySend && self.io.params().is_setup_sqpoll() {
-            return Err(Missing::UnsafeWithPollThread);
-        }
-        let bit = 1 << feature as u32;
-        // A submission thread is this ring's own, not the kernel's.
-        if feature != Feature::PollThread && FOUND.load(Ordering::Relaxed) & bit != 0 {
-            return Ok(());
-        }
+    pub fn require(&self, feature: Feature) -> Result<(), Missing> {
+        let params = self.io.params();
         let present = match feature {
-            // Both came with 5.19, and only one of them can be tried without a listener.
-            Feature::BufferRing | Feature::MultishotAccept => {
-                let made = self.new_pool(1, 64);
-                self.was_made(made)?
-            }
-            Feature::MultishotReceive => self.receives_on_and_on()?,
-            Feature::Bundles => self.io.params().is_feature_recvsend_bundle(),
-            Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE),
-            Feature::PollThread => self.io.params().is_setup_sqpoll(),
+            Feature::ZeroCopySend if params.is_setup_sqpoll() => return Err(Missing::UnsafeWithPollThread),
+            // The kernel does not report these; an operation that came in the same release shows them.
+            Feature::BufferRing | Feature::MultishotAccept => self.knows(opcode::Socket::CODE)?,
+            Feature::MultishotReceive | Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE)?,
+            Feature::Bundles => params.is_feature_recvsend_bundle(),
+            Feature::PollThread => params.is_setup_sqpoll(),
         };
-        if !present {
-            return Err(Missing::feature(feature));
-        }
-        FOUND.fetch_or(bit, Ordering::Relaxed);
-        Ok(())
+        if present { Ok(()) } else { Err(Missing::feature(feature)) }
     }
 
-    fn was_made(&mut self, made: Result<PoolId, Missing>) -> Result<bool, Missing> {
-        match made {
-            Ok(pool) => {
-                self.retire_pool(pool);
-                Ok(true)
-            }
-            Err(Missing::Refused { errno: libc::EINVAL, .. }) => Ok(false),
-            Err(other) => Err(other),
-        }
-    }
-
-    fn knows(&self, code: u8) -> bool {
+    fn knows(&self, code: u8) -> Result<bool, Missing> {
         let mut probe = Probe::new();
-        self.io.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(code)
-    }
-
-    /// Tries: a byte is waiting, so a multishot receive completes at once and reports that it continues.
-    fn receives_on_and_on(&mut self) -> Result<bool, Missing> {
-        let doing = "trying a multishot receive";
-        let refused = |error: io::Error| Missing::of(doing, &error);
-        self.require(Feature::BufferRing)?;
-        let pool = self.new_pool(2, 64)?;
-        self.offer_all(pool);
-        let (ours, theirs) = UnixStream::pair().map_err(refused)?;
-        crate::io::write(theirs.as_fd(), b"?").map_err(refused)?;
-        let op = self.receive_multishot(0, ours.as_fd(), pool);
-        let mut goes_on = false;
-        // A signal may end a wait early; the kernel answers within the first few.
-        for _ in 0..100 {
-            self.wait(1, Some(10_000_000)).map_err(refused)?;
-            let Some(completion) = self.reap() else { continue };
-            if let OpResult::Received { taken, .. } = completion.event {
-                goes_on = completion.more;
-                taken.into_iter().for_each(|taken| self.give_back(taken));
-                break;
-            }
-        }
-        if goes_on {
-            self.cancel(op);
-        }
-        self.settle();
-        self.retire_pool(pool);
-        Ok(goes_on)
+        let asked = self.io.submitter().register_probe(&mut probe);
+        asked.map_err(|error| Missing::of("asking for the operations of io_uring", &error))?;
+        Ok(probe.is_supported(code))
     }
 }
 
@@ -217,7 +160,7 @@ pub enum Missing {
 impl Missing {
     /// The reason behind a failed set-up call.
     pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
-        let limit_kib = crate::resource_limit::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
+        let limit_kib = crate::resource_limit::locked_memory_bytes().soft >> 10;
         classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
     }
 
@@ -255,8 +198,7 @@ pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
     let mut owners = vec![thread_id];
     // A submission thread has workers of its own, named after it.
     while let Some(owner) = owners.pop() {
-        for task in fs::read_dir("/proc/self/task").ok()? {
-            let Some(id) = task.ok().and_then(|task| task.file_name().to_str()?.parse::<i32>().ok()) else { continue };
+        for id in numbers("/proc/self/task").ok()?.map(|id| id as i32) {
             // Gone since the directory was read.
             let Ok(name) = fs::read_to_string(format!("/proc/self/task/{id}/comm")) else { continue };
             let name = name.trim_end();

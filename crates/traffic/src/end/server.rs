@@ -228,11 +228,10 @@ pub(super) fn threads(engine: Engine, asked: usize) -> usize {
 pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), EndError> {
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = connections as u64 * each * ends + OTHER_FILES;
-    let Ok(limit) = resource_limit::raise_open_files() else { return Ok(()) };
-    if needed > limit.soft {
+    let most = resource_limit::raise_open_files().soft;
+    if needed > most {
         return Err(EndError::Missing(format!(
-            "{connections} connections need {needed} open files and the limit is {}: raise ulimit -n or use fewer --flows",
-            limit.soft
+            "{connections} connections need {needed} open files and the limit is {most}: raise ulimit -n or use fewer --flows"
         )));
     }
     Ok(())

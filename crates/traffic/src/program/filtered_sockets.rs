@@ -17,9 +17,9 @@ use bytegauge_model::option::{OPTIONS, OptionRow, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
 use bytegauge_model::{EndRole, Level, OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::option::KernelOption;
-use bytegauge_sys::process_descriptor::socket_kind;
+use bytegauge_sys::process_descriptor::transport_of;
 use bytegauge_sys::process_tree;
-use bytegauge_sys::seccomp::{FilterListener, ListenerEvent, PendingListener, ReportedCall, SocketCall, SocketFilter};
+use bytegauge_sys::seccomp::{FilterListener, PendingListener, ReportedCall, SocketCall, SocketFilter};
 
 use crate::transport::options;
 use crate::wait_sampler::{WaitSampler, each_connection};
@@ -77,7 +77,7 @@ impl FilteredSockets {
         }
         let answer = move || {
             // An error means that the filter is gone, and no call waits.
-            while let Ok(ListenerEvent::Call(call)) = listener.next() {
+            while let Ok(Some(call)) = listener.next() {
                 record(&listener, &call, &changes, &mut lock(&seen));
                 listener.carry_out(&call);
             }
@@ -139,8 +139,7 @@ fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChang
         SocketCall::Connect | SocketCall::Bind | SocketCall::Listen => {
             // A program that closed it meanwhile gets the error from its own call.
             let Ok(socket) = listener.socket(call) else { return };
-            let Ok(kind) = socket_kind(socket.as_fd()) else { return };
-            let Some(transport) = kind.transport().and_then(|name| name.parse::<Transport>().ok()) else { return };
+            let Some(Ok(transport)) = transport_of(socket.as_fd()).map(str::parse::<Transport>) else { return };
             if call.call == SocketCall::Bind && !transport.is_datagram() {
                 return;
             }
@@ -194,7 +193,7 @@ fn change(
 
 /// An option as a program sets it: its name and its value; `None` for one that cannot be tried.
 fn own_option(level: i32, number: i32, value: &[u8]) -> Option<(&'static str, OwnOption)> {
-    let is_it = |known: KernelOption| known.place() == (level, number);
+    let is_it = |known: KernelOption| known.place == (level, number);
     let of_row = |row: &&OptionRow| options::variants(row).into_iter().any(is_it);
     let forced = FORCED.iter().find(|(_, option)| is_it(*option));
     let row = OPTIONS.iter().find(of_row);

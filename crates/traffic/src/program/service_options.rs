@@ -15,7 +15,7 @@ use bytegauge_model::option::OptionRow;
 use bytegauge_model::{EndRole, Level, OptionChange, RunningService, SocketChanges, Transport};
 use bytegauge_sys::option::{self, RECEIVE_BUFFER_FORCE, SEND_BUFFER, SEND_BUFFER_FORCE, Value};
 use bytegauge_sys::owner::start_ticks;
-use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer_locks, socket_kind};
+use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer_locks, transport_of};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 use bytegauge_sys::{children, listening, process_tree};
 
@@ -109,7 +109,7 @@ impl ServiceSockets {
 
     /// The socket, if it is one of TCP that is to be changed.
     fn selected<'a>(&self, inode: u64, fd: BorrowedFd<'a>) -> Option<ServiceSocket<'a>> {
-        let transport: Transport = socket_kind(fd).ok()?.transport()?.parse().ok()?;
+        let transport: Transport = transport_of(fd)?.parse().ok()?;
         let info = tcp_info(fd).ok().filter(|info| transport.is_tcp() && !info.is_closed())?;
         let (local, peer) = addresses(fd);
         let local = local.filter(|local| self.service.port.is_none_or(|port| local.port() == port))?;

@@ -56,7 +56,7 @@ fn is_of_socket(row: &OptionRow) -> bool {
 
 /// The options of one of several listening sockets: where an option is the CPU of the socket's thread, it gets that CPU.
 pub(crate) fn for_cpu(options: &[SocketOption], cpu: usize) -> Vec<SocketOption> {
-    let with_cpu = |option: &SocketOption| match (option.known.form(), &option.value) {
+    let with_cpu = |option: &SocketOption| match (option.known.form, &option.value) {
         (Form::Cpu, Value::Switch(true)) => Some(option.known.to(cpu as u64)),
         // Sockets have none before one is set.
         (Form::Cpu, _) => None,
@@ -125,7 +125,7 @@ fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOptio
         // The engine sets it; no socket has it.
         ValueForm::Engine => Form::Int,
     };
-    KernelOption::new(name, (layer as i32, number), form, row.suffix)
+    KernelOption { name, place: (layer as i32, number), form, suffix: row.suffix }
 }
 
 /// The kernel's options that a row stands for, at either end and over IPv4 and IPv6.
