@@ -97,7 +97,7 @@ impl PendingConns {
     /// `open_files`: descriptors available to this process.
     pub(super) fn new(listener: &TcpListener, (key, version): (Key, u16), open_files: u64) -> io::Result<PendingConns> {
         let epoll = Epoll::new()?;
-        epoll.add(listener.as_fd(), Ready::READ, LISTENER)?;
+        epoll.add(listener.as_fd(), Ready::IN, LISTENER)?;
         let room = usize::try_from(open_files / DESCRIPTOR_SHARE).unwrap_or(PENDING_MAX).clamp(1, PENDING_MAX);
         Ok(PendingConns { epoll, key, version, room, conns: Mutex::default() })
     }
@@ -148,7 +148,7 @@ impl PendingConns {
 
     fn prepare(&self, stream: &TcpStream, number: u64) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        self.epoll.add(stream.as_fd(), Ready::READ | Ready::PEER_SHUT | Ready::EDGE, number)
+        self.epoll.add(stream.as_fd(), Ready::IN | Ready::RDHUP | Ready::ET, number)
     }
 
     /// Continues with a ready connection.

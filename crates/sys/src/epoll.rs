@@ -6,66 +6,24 @@
 //!
 //! Never allocates after [`Events::with_room`] and never retries: the caller decides about `EINTR`.
 
-use std::ops::BitOr;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fmt, io};
 
+use rustix::event::epoll::{self, CreateFlags, Event, EventData};
+
+use crate::clock::timespec;
 use crate::errno;
 
-/// Readiness, requested or reported.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Ready(pub(crate) u32);
-
-impl Ready {
-    /// Nothing. Errors and hang-ups are reported in any case (epoll_ctl(2)).
-    pub const NONE: Ready = Ready(0);
-    /// Bytes, the end of the stream, or a connection to accept.
-    pub const READ: Ready = Ready(libc::EPOLLIN as u32);
-    /// Room for bytes to send.
-    pub const WRITE: Ready = Ready(libc::EPOLLOUT as u32);
-    /// The peer shut down its writing side.
-    pub const PEER_SHUT: Ready = Ready(libc::EPOLLRDHUP as u32);
-    /// Both directions are shut, or the connection was reset.
-    pub const HANG_UP: Ready = Ready(libc::EPOLLHUP as u32);
-    /// An error is in `SO_ERROR`.
-    pub const ERROR: Ready = Ready(libc::EPOLLERR as u32);
-    /// Request changes instead of states.
-    pub const EDGE: Ready = Ready(libc::EPOLLET as u32);
-    /// An event disarms the registration, which [`Epoll::modify`] arms again (`EPOLLONESHOT`).
-    pub const ONCE: Ready = Ready(libc::EPOLLONESHOT as u32);
-    /// Request to wake one or a few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
-    /// registration cannot be modified.
-    pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);
-
-    /// Whether it contains any of `others`.
-    #[inline]
-    #[must_use]
-    pub fn any(self, others: Ready) -> bool {
-        self.0 & others.0 != 0
-    }
-}
-
-impl BitOr for Ready {
-    type Output = Ready;
-
-    fn bitor(self, other: Ready) -> Ready {
-        Ready(self.0 | other.0)
-    }
-}
-
-impl fmt::Debug for Ready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ready({:#x})", self.0)
-    }
-}
+/// Readiness, requested or reported. Errors and hang-ups are reported in any case (epoll_ctl(2)).
+pub use rustix::event::epoll::EventFlags as Ready;
 
 /// A timeout of [`Epoll::wait`] that never passes.
 pub const NO_TIMEOUT: u64 = u64::MAX;
 
 /// Room for the events of one wait.
 pub struct Events {
-    raw: Vec<libc::epoll_event>,
+    raw: Vec<Event>,
     len: usize,
 }
 
@@ -73,7 +31,7 @@ impl Events {
     /// Room for `most` events, at least one.
     #[must_use]
     pub fn with_room(most: usize) -> Events {
-        Events { raw: vec![libc::epoll_event { events: 0, u64: 0 }; most.max(1)], len: 0 }
+        Events { raw: vec![Event { flags: Ready::empty(), data: EventData::new_u64(0) }; most.max(1)], len: 0 }
     }
 
     /// Number of events of the last wait.
@@ -98,13 +56,7 @@ impl Events {
     #[must_use]
     pub fn at(&self, index: usize) -> (u64, Ready) {
         let event = self.raw[..self.len][index];
-        (event.u64, Ready(event.events))
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries((0..self.len).map(|index| self.at(index))).finish()
+        (event.data.u64(), event.flags)
     }
 }
 
@@ -121,8 +73,7 @@ impl Epoll {
     ///
     /// `EMFILE`, `ENFILE` or `ENOMEM` (epoll_create1(2)).
     pub fn new() -> io::Result<Epoll> {
-        // SAFETY: passes a flag only, and makes a descriptor.
-        Ok(Epoll { fd: unsafe { errno::descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }? })
+        Ok(Epoll { fd: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Registers a descriptor. It leaves the set when its last duplicate is closed.
@@ -132,7 +83,7 @@ impl Epoll {
     /// `EPERM` for a file or device that is always ready, `EEXIST`, `ENOSPC` at the limit
     /// `fs.epoll.max_user_watches`, `ENOMEM` (epoll_ctl(2)).
     pub fn add(&self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, ready, token)
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(token), ready)?)
     }
 
     /// Changes the requested readiness of a registered descriptor.
@@ -141,7 +92,7 @@ impl Epoll {
     ///
     /// `ENOENT` if it is not registered, `EINVAL` if it is registered with [`Ready::EXCLUSIVE`].
     pub fn modify(&self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, ready, token)
+        Ok(epoll::modify(&self.fd, fd, EventData::new_u64(token), ready)?)
     }
 
     /// Removes a descriptor without closing it.
@@ -150,7 +101,7 @@ impl Epoll {
     ///
     /// `ENOENT` if it is not registered.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, Ready::NONE, 0)
+        Ok(epoll::delete(&self.fd, fd)?)
     }
 
     /// Waits until something is ready, for at most `timeout_ns` nanoseconds, and returns the number of events. A
@@ -179,25 +130,14 @@ impl Epoll {
 
     /// epoll_pwait(2), with the timeout rounded up to milliseconds.
     fn wait_ms(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
-        let timeout_ms = match timeout_ns {
-            NO_TIMEOUT => -1,
-            _ => libc::c_int::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX),
-        };
-        let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the kernel writes at most `room` events, for which the vector has room; a null mask leaves the signal
-        // mask alone.
-        errno::of_syscall(unsafe {
-            let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
-            let fd = self.fd.as_raw_fd();
-            libc::syscall(libc::SYS_epoll_pwait, fd, events.raw.as_mut_ptr(), room, timeout_ms, mask, mask_len)
-        })
+        let timeout = (timeout_ns != NO_TIMEOUT).then(|| timespec(timeout_ns.min(MILLISECONDS_MAX_NS)));
+        Ok(epoll::wait(&self.fd, &mut events.raw[..], timeout.as_ref())?)
     }
 
     /// epoll_pwait2(2), Linux 5.11, called directly since some C libraries do not have it.
     fn wait_exactly(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
-        // The kernel's layout (__kernel_timespec): two 64-bit words, independent of the C library.
-        let timeout = [(timeout_ns / 1_000_000_000) as i64, (timeout_ns % 1_000_000_000) as i64];
+        let timeout = timespec(timeout_ns);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; the timeout lives
         // through the call; a null mask leaves the signal mask alone.
         let returned = unsafe {
@@ -206,12 +146,12 @@ impl Epoll {
                 self.fd.as_raw_fd(),
                 events.raw.as_mut_ptr(),
                 room,
-                timeout.as_ptr(),
+                &raw const timeout,
                 std::ptr::null::<libc::sigset_t>(),
                 0usize,
             )
         };
-        errno::of_syscall(returned)
+        errno::of_count(returned as libc::ssize_t)
     }
 
     /// Makes waits poll the devices of the registered sockets for `micros` microseconds before they sleep (`EPIOCSPARAMS`,
@@ -239,12 +179,6 @@ impl Epoll {
         // SAFETY: both requests read or write one `struct epoll_params`, which is borrowed exclusively.
         errno::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) }).map(drop)
     }
-
-    fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: ready.0, u64: token };
-        // SAFETY: `event` is valid and lives through the call; both descriptors are open.
-        errno::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) }).map(drop)
-    }
 }
 
 /// `struct epoll_params` (linux/eventpoll.h).
@@ -265,6 +199,9 @@ const BUSY_POLL_BUDGET: u16 = 8;
 const SET_BUSY_POLL: u32 = 1 << 30 | 8 << 16 | 0x8A << 8 | 1;
 const GET_BUSY_POLL: u32 = 2 << 30 | 8 << 16 | 0x8A << 8 | 2;
 
+/// The longest timeout in milliseconds that is an int: rustix would take epoll_pwait2(2) for a longer one.
+const MILLISECONDS_MAX_NS: u64 = i32::MAX as u64 * 1_000_000;
+
 /// Set once the kernel has refused epoll_pwait2(2): waits are rounded up to milliseconds from then on.
 static MILLISECONDS_ONLY: AtomicBool = AtomicBool::new(false);
 
@@ -280,14 +217,14 @@ mod tests {
         let (left, right) = UnixStream::pair().unwrap();
         let epoll = Epoll::new().unwrap();
         let mut events = Events::with_room(4);
-        epoll.add(right.as_fd(), Ready::READ, 7).unwrap();
+        epoll.add(right.as_fd(), Ready::IN, 7).unwrap();
         let began_ns = clock::monotonic_ns();
         assert_eq!(wait(&epoll, &mut events, 2_000_000), 0);
         assert!(clock::monotonic_ns() - began_ns >= 2_000_000);
         calls::write(left.as_fd(), b"x").unwrap();
         assert_eq!(wait(&epoll, &mut events, u64::MAX / 2), 1);
         assert_eq!(events.at(0).0, 7);
-        assert!(events.at(0).1.any(Ready::READ) && !events.at(0).1.any(Ready::HANG_UP));
+        assert!(events.at(0).1.intersects(Ready::IN) && !events.at(0).1.intersects(Ready::HUP));
     }
 
     #[test]
@@ -310,7 +247,7 @@ mod tests {
 
     #[test]
     fn levels_are_reported_again_edges_are_not() {
-        for (ready, again) in [(Ready::READ, 1), (Ready::READ | Ready::EDGE, 0)] {
+        for (ready, again) in [(Ready::IN, 1), (Ready::IN | Ready::ET, 0)] {
             let (left, right) = UnixStream::pair().unwrap();
             let epoll = Epoll::new().unwrap();
             let mut events = Events::with_room(4);
@@ -327,9 +264,9 @@ mod tests {
         let epoll = Epoll::new().unwrap();
         let mut events = Events::with_room(4);
         calls::write(left.as_fd(), b"x").unwrap();
-        epoll.add(right.as_fd(), Ready::NONE, 0).unwrap();
+        epoll.add(right.as_fd(), Ready::empty(), 0).unwrap();
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
-        epoll.modify(right.as_fd(), Ready::READ, 0).unwrap();
+        epoll.modify(right.as_fd(), Ready::IN, 0).unwrap();
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 1);
         epoll.remove(right.as_fd()).unwrap();
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);

@@ -34,17 +34,6 @@ pub(crate) unsafe fn descriptor(returned: libc::c_int) -> io::Result<OwnedFd> {
     of(returned).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The count of a call that was made by syscall(2), which returns −1 and sets `errno` on failure.
-///
-/// Measured loops use this. In a process with several threads, glibc's own functions execute two more locked
-/// instructions in each call that pthread_cancel(3) may end (`__pthread_enable_asynccancel`, nptl/cancellation.c): 3 %
-/// of a read of 64 B.
-#[inline]
-pub(crate) fn of_syscall(returned: libc::c_long) -> io::Result<usize> {
-    // Negative means failure; a count always fits usize.
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
-}
-
 /// The byte count of a call that returns −1 and sets `errno` on failure.
 #[inline]
 pub(crate) fn of_count(returned: libc::ssize_t) -> io::Result<usize> {

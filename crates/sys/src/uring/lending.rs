@@ -2,13 +2,11 @@
 //!
 //! Buffers and messages are of whole operations, pools of receives that go on.
 
-use std::io;
 use std::ops::Range;
 
 use super::feature::Missing;
 use super::message::{self, MessageId, Parcel};
-use super::op::Uses;
-use super::pool::{Entries, Pool, PoolId, Taken};
+use super::pool::{Pool, PoolId, Taken};
 use super::{BufferId, Ring};
 use crate::datagram::{Arrived, PeerAddress};
 
@@ -90,8 +88,7 @@ impl Ring {
         self.buffers.source(message)
     }
 
-    /// Makes a pool of buffers for receives, none of which is offered yet: [`Ring::keep_offered`],
-    /// [`Ring::offer_all`].
+    /// Makes a pool of buffers for receives, none of which is offered yet: [`Ring::keep_offered`].
     ///
     /// # Errors
     ///
@@ -99,36 +96,14 @@ impl Ring {
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
         let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
-        let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
-        if index >= usize::from(u16::MAX) {
-            return Err(Missing::Refused { doing, errno: libc::ENOSPC });
-        }
-        let id = PoolId(index as u16);
-        self.register(id.0, pool.entries()).map_err(|error| Missing::of(doing, &error))?;
-        if index == self.pools.len() {
-            self.pools.push(None);
-        }
-        self.pools[index] = Some(pool);
-        Ok(id)
-    }
-
-    /// Gives a pool's memory back.
-    ///
-    /// # Panics
-    ///
-    /// If an operation uses it.
-    pub fn retire_pool(&mut self, pool: PoolId) {
-        let in_use =
-            |uses: Uses| matches!(uses, Uses::Pool(id) | Uses::Lent(id, _) | Uses::MessageLent(_, id, _) if id == pool);
-        assert!(!self.ops.all().any(|op| in_use(op.uses)), "a pool in use keeps its memory");
-        if self.io.submitter().unregister_buf_ring(pool.0).is_ok() {
-            self.pools[usize::from(pool.0)] = None;
-        }
-    }
-
-    /// Offers all buffers of a pool to receives.
-    pub fn offer_all(&mut self, pool: PoolId) {
-        self.keep_offered(pool, u16::MAX);
+        let id = u16::try_from(self.pools.len()).map_err(|_| Missing::Refused { doing, errno: libc::ENOSPC })?;
+        let (address, count) = pool.entries();
+        // SAFETY: the address is that of as many entries as are named, page-aligned and zeroed. They and the memory that
+        // they will name belong to this ring, which keeps them until nothing is in flight, or leaks them.
+        let registered = unsafe { self.io.submitter().register_buf_ring_with_flags(address, count, id, 0) };
+        registered.map_err(|error| Missing::of(doing, &error))?;
+        self.pools.push(pool);
+        Ok(PoolId(id))
     }
 
     /// Keeps `buffers` buffers of a pool offered to receives, or all if it has fewer. The fewer are offered, the fewer
@@ -140,21 +115,21 @@ impl Ring {
     /// How many buffers a pool has.
     #[must_use]
     pub fn pool_buffers(&self, pool: PoolId) -> u16 {
-        self.pools[usize::from(pool.0)].as_ref().map_or(0, Pool::count)
+        self.pools[usize::from(pool.0)].entries().1
     }
 
     /// How many buffers of a pool are neither offered nor in use.
     #[must_use]
     #[inline]
     pub fn idle_buffers(&self, pool: PoolId) -> usize {
-        self.pools[usize::from(pool.0)].as_ref().map_or(0, Pool::idle)
+        self.pools[usize::from(pool.0)].idle()
     }
 
     /// Bytes of memory for data that operations have used so far, or may: buffers, messages, and of pools the buffers
     /// that were ever offered.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
-        let pools: usize = self.pools.iter().flatten().map(Pool::touched_bytes).sum();
+        let pools: usize = self.pools.iter().map(Pool::touched_bytes).sum();
         self.buffers.bytes_in_all() + pools
     }
 
@@ -170,7 +145,7 @@ impl Ring {
     /// The next bytes of what arrived; none when all were read.
     #[inline]
     pub fn piece(&mut self, taken: &mut Taken) -> Option<&mut [u8]> {
-        self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired").piece(taken)
+        self.pool(taken.pool).piece(taken)
     }
 
     /// Copies a part of what arrived to `at` in a buffer that no operation uses.
@@ -179,7 +154,7 @@ impl Ring {
     ///
     /// If an operation uses the buffer, or it is too short.
     pub fn copy_taken(&mut self, taken: &Taken, part: &Range<usize>, buffer: BufferId, at: usize) {
-        let pool = self.pools[usize::from(taken.pool.0)].as_ref().expect("a pool that was not retired");
+        let pool = &self.pools[usize::from(taken.pool.0)];
         let room = self.buffers.bytes(buffer).expect("a buffer that nothing uses");
         let mut room = &mut room[at..][..part.len()];
         let mut begin = part.start;
@@ -193,7 +168,7 @@ impl Ring {
     /// The message that [`Ring::receive_messages`] brought; none when it was read already.
     #[inline]
     pub fn parcel(&mut self, taken: &mut Taken) -> Option<Parcel<'_>> {
-        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
+        let pool = &mut self.pools[usize::from(taken.pool.0)];
         message::parcel(pool.piece(taken)?, &self.template)
     }
 
@@ -206,13 +181,6 @@ impl Ring {
 
     #[inline]
     pub(super) fn pool(&mut self, pool: PoolId) -> &mut Pool {
-        self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
-    }
-
-    fn register(&self, group: u16, entries: &Entries) -> io::Result<()> {
-        // SAFETY: the address is that of as many entries as are named, page-aligned and zeroed. They and the memory that
-        // they will name belong to this ring, which keeps them until the group is unregistered without operations in
-        // flight, or leaks them.
-        unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, 0) }
+        &mut self.pools[usize::from(pool.0)]
     }
 }

@@ -40,6 +40,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, squeue};
+use rustix::thread::gettid;
 
 use crate::clock::monotonic_ns;
 use crate::epoll::Ready;
@@ -73,7 +74,7 @@ pub struct Ring {
     /// Submissions for which the queue had no room.
     backlog: VecDeque<squeue::Entry>,
     buffers: ManuallyDrop<Buffers>,
-    pools: ManuallyDrop<Vec<Option<Pool>>>,
+    pools: ManuallyDrop<Vec<Pool>>,
     /// Templates of multishot receives of messages; the kernel reads them when it takes the operation.
     template: ManuallyDrop<Box<libc::msghdr>>,
     counts: RingCounts,
@@ -242,12 +243,15 @@ impl Ring {
 
     #[inline]
     fn event(&mut self, op: Op, result: i32, flags: u32) -> OpResult {
-        let count = if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(result as usize) };
+        if op.kind == OpKind::Send && cqueue::notif(flags) {
+            return OpResult::Released { copied: result as u32 & NOTIFIED_COPIED != 0 };
+        }
+        let count = if result < 0 { Err(Errno::from_raw_os_error(result.wrapping_neg())) } else { Ok(result as usize) };
         let first = cqueue::buffer_select(flags);
         match op.kind {
             // SAFETY: the result of an accept is a descriptor that nothing else owns yet.
             OpKind::Accept => OpResult::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
-            OpKind::Poll => OpResult::Polled(count.map(|found| Ready(found as u32))),
+            OpKind::Poll => OpResult::Polled(count.map(|found| Ready::from_bits_retain(found as u32))),
             OpKind::Cancel => OpResult::Cancelled(count.map(drop)),
             OpKind::Close => OpResult::Closed(count.map(drop)),
             OpKind::Receive | OpKind::ReceiveBundles => {
@@ -259,7 +263,6 @@ impl Ring {
                 };
                 OpResult::Received { moved: count, taken }
             }
-            OpKind::Send if cqueue::notif(flags) => OpResult::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
             OpKind::Send => OpResult::Sent(count),
         }
     }
@@ -302,8 +305,7 @@ impl Drop for Ring {
 /// without procfs. Read it before the ring is dropped, which ends these threads.
 #[must_use]
 pub fn helper_cpu_ns() -> Option<u64> {
-    // SAFETY: gettid takes no arguments and cannot fail.
-    feature::cpu_ns(unsafe { libc::gettid() })
+    feature::cpu_ns(gettid().as_raw_pid())
 }
 
 /// Tries the flags of recent kernels first.

@@ -3,7 +3,6 @@
 //! An operation's user data is its place in this table and a count of how often the place was used,
 //! so that a completion that belongs to nothing is noticed and never mistaken for another one.
 
-use std::io;
 use std::os::fd::OwnedFd;
 
 use super::memory::BufferId;
@@ -114,38 +113,12 @@ impl Ops {
         let places = (0u32..).zip(&self.places);
         places.filter(|(_, place)| place.op.is_some()).map(|(index, place)| OpId { index, turn: place.turn }).collect()
     }
-
-    pub(super) fn all(&self) -> impl Iterator<Item = &Op> {
-        self.places.iter().filter_map(|place| place.op.as_ref())
-    }
 }
 
 // The kernel's report that an operation, or a part of one, is done.
 
-/// An error number of the kernel (errno(3)), without the weight of [`io::Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// The pool had no buffer left (`ENOBUFS`).
-    pub const NO_BUFFER: Errno = Errno(libc::ENOBUFS);
-    /// The operation was called off (`ECANCELED`).
-    pub const CANCELLED: Errno = Errno(libc::ECANCELED);
-    /// A signal came (`EINTR`): nothing happened.
-    pub const INTERRUPTED: Errno = Errno(libc::EINTR);
-    /// Not possible with this kind of socket (`EOPNOTSUPP`).
-    pub const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
-    /// A pipe or a file where a socket is needed (`ENOTSOCK`).
-    pub const NOT_A_SOCKET: Errno = Errno(libc::ENOTSOCK);
-    /// No memory, or no more may be locked (`ENOMEM`).
-    pub const NO_MEMORY: Errno = Errno(libc::ENOMEM);
-}
-
-impl From<Errno> for io::Error {
-    fn from(errno: Errno) -> io::Error {
-        io::Error::from_raw_os_error(errno.0)
-    }
-}
+/// An error number of the kernel (errno(3)), without the weight of [`std::io::Error`].
+pub use rustix::io::Errno;
 
 /// One completion.
 #[derive(Debug)]
@@ -226,6 +199,6 @@ mod tests {
         ops.remove(first);
         assert_eq!(ops.in_flight(), 1);
         ops.remove(second);
-        assert_eq!((ops.in_flight(), ops.all().count()), (0, 0));
+        assert_eq!((ops.in_flight(), ops.names().len()), (0, 0));
     }
 }

@@ -89,7 +89,7 @@ impl Pool {
     /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two.
     pub(super) fn new(buffers: u16, buffer_len: usize) -> io::Result<Pool> {
         let entries = Entries::new(buffers)?;
-        let count = entries.count();
+        let count = entries.count;
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
         Ok(Pool {
             memory: pages(usize::from(count) * stride + PAGE_BYTES)?,
@@ -106,14 +106,10 @@ impl Pool {
         })
     }
 
-    pub(super) fn entries(&self) -> &Entries {
-        &self.entries
-    }
-
-    /// How many buffers there are.
+    /// Where the entries are that the kernel takes buffers from, and how many there are, one a buffer.
     #[inline]
-    pub(super) fn count(&self) -> u16 {
-        self.entries.count()
+    pub(super) fn entries(&self) -> (u64, u16) {
+        (self.entries.memory.start() as u64, self.entries.count)
     }
 
     /// Buffers that are kept back.
@@ -135,7 +131,7 @@ impl Pool {
 
     /// Keeps `wanted` buffers offered, or all if there are fewer.
     pub(super) fn keep_offered(&mut self, wanted: u16) {
-        self.wanted = wanted.min(self.count());
+        self.wanted = wanted.min(self.entries.count);
         self.top_up();
     }
 
@@ -252,7 +248,7 @@ impl Pool {
     fn offer(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
         assert!(state.place == OURS && state.users == 0 && !state.lent, "a buffer is offered once");
-        let place = self.entries.place(self.entries.tail());
+        let place = self.entries.place(self.entries.tail);
         state.place = place as u16;
         self.order[place] = buffer;
         self.offered += 1;
@@ -284,43 +280,30 @@ const ENTRIES_MAX: u16 = 1 << 15;
 
 /// The shared entries of one buffer group.
 #[derive(Debug)]
-pub(super) struct Entries {
+struct Entries {
     memory: Mapping,
     count: u16,
+    /// How many were offered, wrapping.
     tail: u16,
 }
 
 impl Entries {
     /// At least `count` entries; rounded up to a power of two.
-    pub(super) fn new(count: u16) -> io::Result<Entries> {
+    fn new(count: u16) -> io::Result<Entries> {
         let count = count.clamp(1, ENTRIES_MAX).next_power_of_two();
         Ok(Entries { memory: pages(usize::from(count) * size_of::<BufRingEntry>())?, count, tail: 0 })
     }
 
-    /// Where they are: registered with the kernel.
-    pub(super) fn address(&self) -> u64 {
-        self.memory.start() as u64
-    }
-
-    pub(super) fn count(&self) -> u16 {
-        self.count
-    }
-
-    /// How many entries were offered, wrapping.
-    pub(super) fn tail(&self) -> u16 {
-        self.tail
-    }
-
     /// The place in the ring of the entry that is offered at this count.
     #[inline]
-    pub(super) fn place(&self, at: u16) -> usize {
+    fn place(&self, at: u16) -> usize {
         usize::from(at & (self.count - 1))
     }
 
     /// Offers memory to the kernel under the name `bid`. At most `count` entries may be offered and not taken; the
     /// memory must stay until the kernel has used it.
     #[inline]
-    pub(super) fn offer(&mut self, address: *const u8, len: u32, bid: u16) {
+    fn offer(&mut self, address: *const u8, len: u32, bid: u16) {
         // SAFETY: the place is one of the `count` entries of the mapping, aligned since that begins on a page. The kernel
         // reads the entries between its head and the tail only. This place is not among them until the tail moves
         // below, because no more than `count` are offered.
@@ -355,7 +338,7 @@ mod tests {
 
     impl Kernel {
         fn room(&self, pool: &Pool) -> usize {
-            usize::from(pool.entries.tail().wrapping_sub(self.head))
+            usize::from(pool.entries.tail.wrapping_sub(self.head))
         }
 
         fn takes(&mut self, pool: &mut Pool, moved: usize) -> Taken {

@@ -29,11 +29,11 @@ impl Ring {
         self.queue(OpKind::Accept, token, Uses::Nothing, entry)
     }
 
-    /// Tells what a descriptor is ready for: once, or, if changes are asked for ([`Ready::EDGE`]), at every one of them
+    /// Tells what a descriptor is ready for: once, or, if changes are asked for ([`Ready::ET`]), at every one of them
     /// (Linux 5.13). Keeps the descriptor's file alive: [`cancel`](Ring::cancel) it before closing.
     pub fn poll(&mut self, token: u64, descriptor: BorrowedFd<'_>, ready: Ready) -> OpId {
-        let wanted = ready.0 & !Ready::EDGE.0;
-        let entry = opcode::PollAdd::new(fd(descriptor), wanted).multi(ready.any(Ready::EDGE)).build();
+        let wanted = (ready - Ready::ET).bits();
+        let entry = opcode::PollAdd::new(fd(descriptor), wanted).multi(ready.intersects(Ready::ET)).build();
         self.queue(OpKind::Poll, token, Uses::Nothing, entry)
     }
 
@@ -91,8 +91,10 @@ impl Ring {
         taken: &Taken,
         part: &Range<usize>,
     ) -> (OpId, usize) {
-        let (uses, start, len) = self.hold(taken, part);
-        (self.queue_send(token, socket, uses, (start, len)), len)
+        let pool = self.pool(taken.pool);
+        let (buffer, start, len) = pool.front(taken, part);
+        pool.hold(buffer);
+        (self.queue_send(token, socket, Uses::Lent(taken.pool, buffer), (start, len)), len)
     }
 
     /// Has later sends of buffers ask the kernel not to copy, or copy again. A send without a copy completes twice: the
@@ -124,15 +126,6 @@ impl Ring {
             opcode::Send::new(socket, bytes.0, len).flags(libc::MSG_WAITALL).build()
         };
         self.queue(OpKind::Send, token, uses, entry)
-    }
-
-    /// The front of a part of what was received, for a send.
-    #[inline]
-    fn hold(&mut self, taken: &Taken, part: &Range<usize>) -> (Uses, *const u8, usize) {
-        let pool = self.pool(taken.pool);
-        let (buffer, start, len) = pool.front(taken, part);
-        pool.hold(buffer);
-        (Uses::Lent(taken.pool, buffer), start, len)
     }
 
     /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`],

@@ -63,7 +63,7 @@ impl DatagramRing {
 
 /// Whether an operation was cancelled or interrupted.
 fn is_cancelled(errno: Errno) -> bool {
-    errno == Errno::CANCELLED || errno == Errno::INTERRUPTED
+    errno == Errno::CANCELED || errno == Errno::INTR
 }
 
 /// Sends of messages, as many in flight as the plan keeps outstanding.
@@ -260,7 +260,7 @@ impl ReceiverRing {
                     match (moved, taken) {
                         (Ok(_), Some(taken)) => self.handle_taken(fd, taken, handler),
                         (Err(_), Some(taken)) => self.engine.ring.give_back(taken),
-                        (Err(Errno::NO_BUFFER), None) => self.engine.report.out_of_buffers += 1,
+                        (Err(Errno::NOBUFS), None) => self.engine.report.out_of_buffers += 1,
                         (Err(errno), None) => self.check(errno)?,
                         (Ok(_), None) => {}
                     }

@@ -261,7 +261,7 @@ pub(super) fn drain<E: ReaderWork>(
     // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
     let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
     for (token, (_, fd)) in drained.iter().enumerate() {
-        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::READ, token as u64)).map_err(failed)?;
+        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::IN, token as u64)).map_err(failed)?;
     }
     let (mut events, mut open) = (Events::with_room(drained.len()), drained.len());
     while open > 0 && !flags.abort.load(Ordering::Relaxed) {

@@ -330,14 +330,14 @@ impl LastDataPoller {
     fn of_data(data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
         let epoll = Epoll::new().map_err(EndError::io("preparing to read the last data"))?;
         for (flow, fd) in data.iter().enumerate() {
-            epoll.add(fd.as_fd(), Ready::READ, flow as u64).map_err(EndError::io("preparing to read the last data"))?;
+            epoll.add(fd.as_fd(), Ready::IN, flow as u64).map_err(EndError::io("preparing to read the last data"))?;
         }
         Ok(LastDataPoller { epoll, events: Events::with_room(data.len() + 1), scratch: vec![0; DRAIN_SIZE] })
     }
 
     fn of(control: &Socket, data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
         let poller = LastDataPoller::of_data(data)?;
-        let added = poller.epoll.add(control.as_fd(), Ready::READ, CONTROL);
+        let added = poller.epoll.add(control.as_fd(), Ready::IN, CONTROL);
         added.map_err(EndError::io("preparing to read results"))?;
         Ok(poller)
     }

@@ -61,7 +61,7 @@ fn result(choice: u8) -> i32 {
 }
 
 fn moved(result: i32) -> Result<usize, Errno> {
-    usize::try_from(result).map_err(|_| Errno(-result))
+    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
 }
 
 impl Kernel {
@@ -112,7 +112,7 @@ impl Kernel {
                 let target = self.queued.values().nth(at).map(|(op, _)| *op);
                 (ring.cancel(target.expect("one of those in flight")), Queued::Cancel)
             }
-            _ => (ring.poll(token, socket, Ready::WRITE), Queued::Poll),
+            _ => (ring.poll(token, socket, Ready::OUT), Queued::Poll),
         };
         self.next_token += 1;
         self.queued.insert(token, (op, queued));
@@ -126,7 +126,7 @@ impl Kernel {
         let (token, op, queued, result) = (*token, *op, *queued, result(choice));
         let goes_on = match queued {
             Queued::Poll => {
-                self.check(op, (0, 0), token, |event| matches!(event, OpResult::Polled(Ok(Ready(0)))));
+                self.check(op, (0, 0), token, |event| matches!(event, OpResult::Polled(Ok(found)) if found.is_empty()));
                 None
             }
             Queued::Cancel => {
@@ -229,10 +229,10 @@ proptest! {
 #[test]
 fn completion_of_an_ended_operation_is_noticed() {
     let Some(mut kernel) = Kernel::new() else { return };
-    let first = kernel.ring.poll(1, kernel.socket.as_fd(), Ready::WRITE);
+    let first = kernel.ring.poll(1, kernel.socket.as_fd(), Ready::OUT);
     let _ = kernel.ring.complete(first, 0, 0);
     // The same place of the table.
-    let second = kernel.ring.poll(2, kernel.socket.as_fd(), Ready::WRITE);
+    let second = kernel.ring.poll(2, kernel.socket.as_fd(), Ready::OUT);
     let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kernel.ring.complete(first, 0, 0).token));
     assert!(again.is_err());
     assert_eq!(kernel.ring.complete(second, 0, 0).token, 2);

@@ -90,12 +90,13 @@ impl<P: Party> EpollLoop<'_, P> {
             self.unregister(index)?;
         }
         let slot = &mut self.slots[index as usize];
-        let gone = ready.any(Ready::HANG_UP | Ready::ERROR);
-        let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
+        let gone = ready.intersects(Ready::HUP | Ready::ERR);
+        let (readable, writable) =
+            (gone || ready.intersects(Ready::IN | Ready::RDHUP), gone || ready.intersects(Ready::OUT));
         slot.link.readable |= readable;
         slot.link.writable |= writable;
         slot.link.awaits_return &= !writable;
-        slot.link.ending |= gone || ready.any(Ready::PEER_SHUT);
+        slot.link.ending |= gone || ready.intersects(Ready::RDHUP);
         if slot.queued {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) else { return Ok(()) };
         if self.port.mode.after_event == AfterEvent::Rearm {
-            slot.link.asked = Some(Ready::NONE);
+            slot.link.asked = Some(Ready::empty());
             return Ok(());
         }
         self.report.system_calls += 1;
@@ -136,7 +137,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let (true, Some(fd)) = (repeats, &slot.fd) else { return Ok(()) };
         self.report.system_calls += 1;
         // The kernel reports these events in any case (epoll_ctl(2)).
-        let asked = (!gone).then_some(Ready::NONE);
+        let asked = (!gone).then_some(Ready::empty());
         slot.link.asked = asked;
         let ignored = match asked {
             None => self.port.epoll.remove(fd.as_fd()),
@@ -319,10 +320,10 @@ impl<P: Party> EpollLoop<'_, P> {
     /// Receives if there are bytes, or else sends if there is room, or else waits for either.
     pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &self.slots[index as usize];
-        let hears_of_bytes = slot.link.readable || slot.link.asked.is_some_and(|asked| asked.any(Ready::READ));
+        let hears_of_bytes = slot.link.readable || slot.link.asked.is_some_and(|asked| asked.intersects(Ready::IN));
         if slot.link.writable && !hears_of_bytes {
             // Receive first, or a peer that accepts everything would never be read from.
-            self.ask_for(index, Ready::READ)?;
+            self.ask_for(index, Ready::IN)?;
         }
         let slot = &self.slots[index as usize];
         let mut then = Then::Rest;
@@ -348,11 +349,11 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &self.slots[index as usize];
         let wanted = match slot.waits {
             WaitingFor::No | WaitingFor::Moment => return Ok(()),
-            WaitingFor::Receive => Ready::READ,
+            WaitingFor::Receive => Ready::IN,
             // An error queue is announced in any case.
-            WaitingFor::Send if slot.link.awaits_return => Ready::NONE,
-            WaitingFor::Send | WaitingFor::Connected => Ready::WRITE,
-            WaitingFor::Either => Ready::READ | Ready::WRITE,
+            WaitingFor::Send if slot.link.awaits_return => Ready::empty(),
+            WaitingFor::Send | WaitingFor::Connected => Ready::OUT,
+            WaitingFor::Either => Ready::IN | Ready::OUT,
         };
         if slot.link.asked == Some(wanted) { Ok(()) } else { self.ask_for(index, wanted) }
     }
@@ -362,10 +363,10 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let Some(fd) = &slot.fd else { return Ok(()) };
         // Edges are requested once.
-        let everything = Ready::READ | Ready::WRITE | Ready::PEER_SHUT | Ready::EDGE;
+        let everything = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::ET;
         let wanted = match self.port.mode {
             EpollMode { edge: true, .. } => everything,
-            EpollMode { after_event: AfterEvent::Rearm, .. } => wanted | Ready::ONCE,
+            EpollMode { after_event: AfterEvent::Rearm, .. } => wanted | Ready::ONESHOT,
             _ => wanted,
         };
         if slot.link.asked == Some(wanted) {

@@ -85,7 +85,7 @@ impl Port for Readiness {
     fn listen<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), EndError> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
         driver.report.system_calls += 1;
-        let added = driver.port.epoll.add(listener, Ready::READ | Ready::EXCLUSIVE, LISTENER);
+        let added = driver.port.epoll.add(listener, Ready::IN | Ready::EXCLUSIVE, LISTENER);
         added.map_err(EndError::io("waiting for connections"))?;
         driver.port.listening = true;
         driver.accepting = Accepting::Now;
@@ -94,7 +94,7 @@ impl Port for Readiness {
 
     fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), EndError> {
         driver.report.system_calls += 1;
-        let added = driver.port.epoll.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
+        let added = driver.port.epoll.add(driver.alarm.as_fd(), Ready::IN | Ready::ET, ALARM);
         added.map_err(EndError::io("waiting for a timer"))
     }
 

@@ -153,7 +153,7 @@ impl Port for RingPort {
     }
 
     fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), EndError> {
-        let _ = driver.port.ring.poll(ALARM, driver.alarm.as_fd(), Ready::READ | Ready::EDGE);
+        let _ = driver.port.ring.poll(ALARM, driver.alarm.as_fd(), Ready::IN | Ready::ET);
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Port for RingPort {
         let token = driver.token(index);
         let slot = &mut driver.slots[index as usize];
         let Some(fd) = &slot.fd else { return Err(unconnected()) };
-        slot.link.connecting = Some(driver.port.ring.poll(token, fd.as_fd(), Ready::WRITE));
+        slot.link.connecting = Some(driver.port.ring.poll(token, fd.as_fd(), Ready::OUT));
         Ok(())
     }
 

@@ -267,18 +267,21 @@ impl<P: Party> Loop<'_, P> {
                 self.over(index, ConnectionEnd::Eof)?;
             }
             Ok(moved) => self.arrived(index, moved, taken)?,
-            Err(Errno::NO_BUFFER) => {
+            Err(Errno::NOBUFS) => {
                 self.report.out_of_buffers += 1;
                 self.port.offer_more();
             }
             // A cancelled receive is requested again when needed.
-            Err(Errno::CANCELLED | Errno::INTERRUPTED) => {}
-            Err(Errno::NOT_A_SOCKET) => {
+            Err(Errno::CANCELED | Errno::INTR) => {}
+            Err(Errno::NOTSOCK) => {
                 return Err(EndError::Missing(
                     "the uring engines carry sockets only: use --engine blocking for pipes and files".into(),
                 ));
             }
-            Err(Errno(errno)) => self.over(index, ConnectionEnd::Failed { doing: Doing::Receiving, errno })?,
+            Err(errno) => {
+                let errno = errno.raw_os_error();
+                self.over(index, ConnectionEnd::Failed { doing: Doing::Receiving, errno })?;
+            }
         }
         let slot = &self.slots[index as usize];
         if slot.leaving {

@@ -191,9 +191,9 @@ impl<P: Party> Loop<'_, P> {
                 if let Some(missing) = missing_requirement(self.port.kind, errno) {
                     return Err(EndError::Missing(missing.into()));
                 }
-                let called_off = matches!(errno, Errno::CANCELLED | Errno::INTERRUPTED);
+                let called_off = matches!(errno, Errno::CANCELED | Errno::INTR);
                 if !slot.leaving && !called_off {
-                    self.fail(index, Doing::Sending, errno.0, now_ns);
+                    self.fail(index, Doing::Sending, errno.raw_os_error(), now_ns);
                 }
             }
         }
@@ -238,13 +238,11 @@ impl<P: Party> Loop<'_, P> {
 /// The machine's or the transport's missing requirement that an error shows, if it is not about the connection.
 fn missing_requirement(kind: UringKind, errno: Errno) -> Option<&'static str> {
     match (kind, errno) {
-        (_, Errno::NOT_A_SOCKET) => {
-            Some("the uring engines carry sockets only: use --engine blocking for pipes and files")
-        }
-        (UringKind::ZeroCopy, Errno::UNSUPPORTED) => {
+        (_, Errno::NOTSOCK) => Some("the uring engines carry sockets only: use --engine blocking for pipes and files"),
+        (UringKind::ZeroCopy, Errno::OPNOTSUPP) => {
             Some("this kind of socket takes no zero-copy sends (Unix sockets do not): use uring:multishot, or tcp")
         }
-        (UringKind::ZeroCopy, Errno::NO_MEMORY) => Some(
+        (UringKind::ZeroCopy, Errno::NOMEM) => Some(
             "no more memory may be locked for zero-copy sends: raise the limit with `ulimit -l unlimited`, or use \
              fewer flows",
         ),
