@@ -71,6 +71,12 @@ pub(crate) fn try_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64)
 }
 
+/// The clock of the CPU time of a process or of a thread, by its number: the number's complement, three bits up, `CPUCLOCK_PERTHREAD`
+/// for a thread, and `CPUCLOCK_SCHED` (include/linux/posix-timers_types.h).
+pub(crate) fn cpu_clock(number: i32, is_thread: bool) -> libc::clockid_t {
+    !number << 3 | if is_thread { 4 } else { 0 } | 2
+}
+
 // How exactly the kernel ends a wait that has a time limit.
 //
 // Every timed wait of a thread may end late by its timer slack, 50 µs unless it is set (prctl(2), `PR_SET_TIMERSLACK`).

@@ -16,6 +16,8 @@ use std::io;
 use std::ops::AddAssign;
 use std::os::unix::fs::FileExt;
 
+use rustix::thread::gettid;
+
 use crate::clock;
 
 /// Resources used since the thread or process began, or between two readings ([`since`]).
@@ -88,11 +90,7 @@ impl ThreadClock {
     /// The clock of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> ThreadClock {
-        let mut clock = 0;
-        // SAFETY: the calling thread is alive, and `clock` is a valid place for one id.
-        let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
-        assert_eq!(failed, 0, "a thread has a CPU clock (pthread_getcpuclockid(3))");
-        ThreadClock(clock)
+        ThreadClock(clock::cpu_clock(gettid().as_raw_pid(), true))
     }
 
     /// CPU time that the thread has used, ns; `None` after it has ended.

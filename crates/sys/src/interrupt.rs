@@ -13,6 +13,9 @@
 use std::io;
 use std::sync::OnceLock;
 
+use rustix::process::getpid;
+use rustix::thread::gettid;
+
 use crate::errno;
 
 /// Reserves a free real-time signal and installs a handler that does nothing. Later calls have no effect.
@@ -42,8 +45,7 @@ impl ThreadHandle {
     pub fn current() -> io::Result<Self> {
         let signal = signal()?;
         unblock(signal)?;
-        // SAFETY: neither call takes arguments, fails, or touches memory.
-        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        let (process, thread) = (getpid().as_raw_pid(), gettid().as_raw_pid());
         Ok(Self { process, thread, signal })
     }
 

@@ -19,6 +19,18 @@ pub(crate) fn running_version() -> Option<(u32, u32)> {
     version(&release()?)
 }
 
+/// `AUDIT_ARCH_*` of this build's own programs: the ELF machine, 64 bits, little-endian (linux/audit.h). `None` where nothing here
+/// knows the calls of programs.
+pub(crate) const OWN_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xC000_003E)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xC000_00B7)
+} else if cfg!(target_arch = "riscv64") {
+    Some(0xC000_00F3)
+} else {
+    None
+};
+
 /// Whether the kernel accounts time in interrupts separately from the interrupted thread
 /// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`CpuTicks`](crate::proc_stat::CpuTicks) are tick samples, and soft
 /// interrupts are billed to the interrupted thread. `None` if no build configuration is found.

@@ -12,6 +12,8 @@
 
 use std::{fs, io};
 
+use rustix::param::clock_ticks_per_second;
+
 use crate::clock;
 use crate::cpu_time::counts;
 
@@ -131,9 +133,7 @@ fn malformed(name: &str) -> io::Error {
 /// The length of a tick of [`CpuTicks`], ns (`_SC_CLK_TCK`, sysconf(3)). Independent of the rate of the kernel's timer.
 #[must_use]
 pub fn tick_ns() -> u64 {
-    // SAFETY: takes an int and touches no memory.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / u64::try_from(per_second).expect("ticks have a rate")
+    1_000_000_000 / clock_ticks_per_second()
 }
 
 // Parses the counters of procfs files. Never touches a file.

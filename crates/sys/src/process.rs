@@ -115,16 +115,9 @@ fn set_nice(nice: libc::c_int) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// `ESRCH` if there is no such process (clock_getcpuclockid(3)).
+/// `EINVAL` if there is no such process (clock_gettime(2)).
 pub fn cpu_time_ns(process_id: u32) -> io::Result<u64> {
-    let mut clock: libc::clockid_t = 0;
-    // SAFETY: `clock` is a valid place for one clock id, and lives through the call.
-    let error = unsafe { libc::clock_getcpuclockid(process_id as libc::pid_t, &mut clock) };
-    // The call returns its error instead of setting errno.
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(error));
-    }
-    clock::try_clock_ns(clock)
+    clock::try_clock_ns(clock::cpu_clock(process_id as i32, false))
 }
 
 #[cfg(test)]

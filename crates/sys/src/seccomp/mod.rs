@@ -23,6 +23,7 @@ use rustix::process::PidfdFlags;
 use rustix::thread::set_no_new_privs;
 
 use crate::clock::monotonic_ns;
+use crate::kernel::OWN_ARCH;
 use crate::option::KernelOption;
 use crate::process::system_call;
 use crate::{errno, process_descriptor, process_tree, shared_port};
@@ -145,24 +146,18 @@ const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// `AUDIT_ARCH_…` of this build (linux/audit.h), and the numbers of bind, connect, listen and socketcall of the 32-bit programs
-/// that the same kernel runs (arch/x86/entry/syscalls/syscall_32.tbl, arch/arm64/include/asm/unistd32.h).
-#[cfg(target_arch = "x86_64")]
-const NATIVE: Option<(u32, &[u32])> = Some((0xc000_003e, &[102, 361, 362, 363]));
-#[cfg(target_arch = "aarch64")]
-const NATIVE: Option<(u32, &[u32])> = Some((0xc000_00b7, &[282, 283, 284]));
-#[cfg(target_arch = "riscv64")]
-const NATIVE: Option<(u32, &[u32])> = Some((0xc000_00f3, &[]));
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-const NATIVE: Option<(u32, &[u32])> = None;
+/// The numbers of bind, connect, listen and socketcall of the 32-bit programs that the same kernel runs
+/// (arch/x86/entry/syscalls/syscall_32.tbl, arch/arm64/include/asm/unistd32.h).
+const COMPAT: &[u32] = if cfg!(target_arch = "x86_64") {
+    &[102, 361, 362, 363]
+} else if cfg!(target_arch = "aarch64") {
+    &[282, 283, 284]
+} else {
+    &[]
+};
 
 /// The calls that open a path, and the one that opens another way to make them.
 const REPORTED: [libc::c_long; 4] = [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_io_uring_setup];
-
-/// Whether an architecture is that of this build.
-fn is_native(arch: u32) -> bool {
-    NATIVE.is_some_and(|(native, _)| native == arch)
-}
 
 fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
@@ -188,12 +183,12 @@ fn answer(with: u32) -> libc::sock_filter {
 
 /// The instructions of a filter.
 fn instructions(filter: &SocketFilter) -> io::Result<Vec<libc::sock_filter>> {
-    let (native, compat) = NATIVE.ok_or(io::ErrorKind::Unsupported)?;
+    let native = OWN_ARCH.ok_or(io::ErrorKind::Unsupported)?;
     let report = |number: u32| [unless(number, 1), answer(libc::SECCOMP_RET_USER_NOTIF)];
     let number = load(offset_of!(libc::seccomp_data, nr));
     let mut all = vec![load(offset_of!(libc::seccomp_data, arch))];
     // Calls of another architecture have other numbers: they are reported, so that the caller can name the reason.
-    let other: Vec<_> = [number].into_iter().chain(compat.iter().flat_map(|nr| report(*nr))).collect();
+    let other: Vec<_> = [number].into_iter().chain(COMPAT.iter().flat_map(|nr| report(*nr))).collect();
     all.push(step(EQUAL, native, other.len() as u8 + 1, 0));
     all.extend(other);
     all.push(answer(libc::SECCOMP_RET_ALLOW));
@@ -280,7 +275,7 @@ impl FilterListener {
         };
         let (number, args) = (libc::c_long::from(found.data.nr), found.data.args);
         let call = match number {
-            _ if !is_native(found.data.arch) => SocketCall::OtherArchitecture,
+            _ if Some(found.data.arch) != OWN_ARCH => SocketCall::OtherArchitecture,
             libc::SYS_connect => SocketCall::Connect,
             libc::SYS_bind => SocketCall::Bind,
             libc::SYS_listen => SocketCall::Listen,

@@ -22,6 +22,7 @@ pub use calls::Way;
 
 use crate::clock;
 use crate::io::IOV_MAX;
+use crate::kernel::OWN_ARCH;
 use crate::process_tree::{numbers, process_of};
 
 /// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
@@ -132,7 +133,7 @@ impl Tracer {
     /// `ESRCH` if it has ended, `EPERM` if it may not be traced or another process traces it, `ENOSYS` on an architecture
     /// whose calls are not in the table.
     pub fn seize(&mut self, pid: u32) -> io::Result<()> {
-        if raw::OWN_ARCH.is_none() {
+        if OWN_ARCH.is_none() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
         let folder = format!("/proc/{pid}/task");
@@ -259,7 +260,7 @@ impl Tracer {
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
         let pid = task.pid;
         let begins = info.op == raw::ENTRY;
-        if Some(info.arch) != raw::OWN_ARCH {
+        if Some(info.arch) != OWN_ARCH {
             look(&TraceEvent::OtherArchitecture(pid as u32));
         } else if begins {
             let [number, a, b, c, d, e, f, _] = info.words;

@@ -29,16 +29,6 @@ pub(super) const ENTRY: u8 = 1;
 /// `op` of a thread that has come out of one.
 pub(super) const EXIT: u8 = 2;
 
-/// `AUDIT_ARCH_*` of this machine's own programs: the ELF machine, 64 bits, little-endian (linux/audit.h).
-#[cfg(target_arch = "x86_64")]
-pub(super) const OWN_ARCH: Option<u32> = Some(0xC000_003E);
-/// As above.
-#[cfg(target_arch = "aarch64")]
-pub(super) const OWN_ARCH: Option<u32> = Some(0xC000_00B7);
-/// Call numbers are implemented for x86-64 and aarch64 only.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) const OWN_ARCH: Option<u32> = None;
-
 fn request(request: libc::c_long, tid: i32, address: usize, data: usize) -> io::Result<libc::c_long> {
     // SAFETY: the requests of this file read or write another process, or the one place that `data` points to, which
     // each caller keeps valid, of the size that it states, through the call.

@@ -204,7 +204,7 @@ pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
             let name = name.trim_end();
             let polls = name == format!("iou-sqp-{owner}");
             if polls || name == format!("iou-wrk-{owner}") {
-                total_ns += clock::try_clock_ns(cpu_clock_of(id)).unwrap_or(0);
+                total_ns += clock::try_clock_ns(clock::cpu_clock(id, true)).unwrap_or(0);
             }
             if polls {
                 owners.push(id);
@@ -212,12 +212,6 @@ pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
         }
     }
     Some(total_ns)
-}
-
-/// The clock that counts one thread's CPU time: the id's complement, three bits up, `CPUCLOCK_PERTHREAD`
-/// and `CPUCLOCK_SCHED` (include/linux/posix-timers_types.h).
-fn cpu_clock_of(thread_id: i32) -> libc::clockid_t {
-    !thread_id << 3 | 4 | 2
 }
 
 #[cfg(test)]
@@ -298,7 +292,7 @@ mod helpers_tests {
     fn the_clock_is_that_of_the_thread() {
         let id = ThreadHandle::current().unwrap().thread_id();
         let before_ns = thread_usage().total_ns;
-        let by_id_ns = clock::try_clock_ns(cpu_clock_of(id)).unwrap();
+        let by_id_ns = clock::try_clock_ns(clock::cpu_clock(id, true)).unwrap();
         assert!((before_ns..=thread_usage().total_ns).contains(&by_id_ns));
     }
 

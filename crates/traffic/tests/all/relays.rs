@@ -392,7 +392,7 @@ fn unavailable_pipe_is_a_reason_to_skip() {
         let (_behind, to) = listener();
         let (running, _) = Running::start(&setup, to);
         match running.threads.into_iter().next().unwrap().join().unwrap() {
-            Err(EndError::Missing(reason)) => assert!(reason.contains("less than 2 GiB"), "{reason}"),
+            Err(EndError::Missing(reason)) => assert!(reason.contains("fs.pipe-max-size"), "{reason}"),
             other => panic!("{other:?}"),
         }
     }
