@@ -43,7 +43,7 @@ pub fn at_path(tables: NetworkTables, path: &Path) -> bool {
 pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> {
     let at_port = listeners(tables).filter(|row| row.local.port() == port);
     let pid = *of(&at_port.map(|row| row.link).collect()).values().flatten().next()?;
-    Some((pid, name(pid)))
+    Some((pid, process_tree::name(pid).unwrap_or_default()))
 }
 
 /// The TCP ports at which the processes of a session (setsid(2)) listen, as far as this user may see their sockets.
@@ -147,12 +147,6 @@ pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
         let link = fs::read_link(format!("{folder}/{fd}")).ok()?.into_os_string().into_string().ok()?;
         Some((link, fd as i32))
     })
-}
-
-/// The name of a process; empty if it does not exist.
-#[must_use]
-pub fn name(pid: u32) -> String {
-    process_tree::name(pid).unwrap_or_default()
 }
 
 /// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.

@@ -82,7 +82,7 @@ impl Ring {
             Feature::Bundles => params.is_feature_recvsend_bundle(),
             Feature::PollThread => params.is_setup_sqpoll(),
         };
-        if present { Ok(()) } else { Err(Missing::feature(feature)) }
+        if present { Ok(()) } else { Err(Missing::Feature(feature)) }
     }
 
     fn knows(&self, code: u8) -> Result<bool, Missing> {
@@ -134,13 +134,8 @@ pub enum Missing {
     #[error("no descriptor is free for an io_uring: raise `ulimit -n`")]
     NoDescriptor,
     /// The kernel is too old for one feature.
-    #[error("{feature} needs Linux {since}: use a newer kernel, or leave out the mode that asks for it")]
-    Feature {
-        /// The absent feature.
-        feature: Feature,
-        /// The release that brought it.
-        since: &'static str,
-    },
+    #[error("{_0} needs Linux {since}: use a newer kernel, or leave out the mode that asks for it", since = _0.since())]
+    Feature(Feature),
     /// Zero-copy sends by a submission thread are never made (for the reason see [`super::Ring::set_zero_copy`]).
     #[error(
         "zero-copy sends by a submission thread are not made: a process that is killed could leave a kernel thread \
@@ -162,11 +157,6 @@ impl Missing {
     pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
         let limit_kib = crate::resource_limit::locked_memory_bytes().soft >> 10;
         classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
-    }
-
-    /// The absence of one feature.
-    pub(super) fn feature(feature: Feature) -> Missing {
-        Missing::Feature { feature, since: feature.since() }
     }
 }
 
@@ -246,7 +236,7 @@ mod tests {
         for (feature, _, since) in FEATURES {
             match probe(&[*feature]) {
                 Ok(()) => {}
-                Err(Missing::Feature { .. }) => assert!(here < kernel::version(since).unwrap(), "{feature}"),
+                Err(Missing::Feature(_)) => assert!(here < kernel::version(since).unwrap(), "{feature}"),
                 Err(other) => assert!(other.to_string().contains("io_uring"), "{other}"),
             }
         }
@@ -277,7 +267,7 @@ mod missing_tests {
 
     #[test]
     fn an_absent_feature_names_its_release() {
-        let message = Missing::feature(Feature::Bundles).to_string();
+        let message = Missing::Feature(Feature::Bundles).to_string();
         assert!(message.starts_with("a bundle of buffers (IORING_RECVSEND_BUNDLE) needs Linux 6.10"), "{message}");
     }
 }

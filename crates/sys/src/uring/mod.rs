@@ -99,7 +99,7 @@ impl Ring {
                 if setup.poll_idle_ms.is_some()
                     && newest_first(&RingSetup { poll_idle_ms: None, ..*setup }).is_ok() =>
             {
-                Missing::feature(Feature::PollThread)
+                Missing::Feature(Feature::PollThread)
             }
             _ => Missing::of(doing, &error),
         })?;

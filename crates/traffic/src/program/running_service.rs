@@ -20,7 +20,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process_descriptor::unix_peer;
-use bytegauge_sys::{children, listening, process_tree};
+use bytegauge_sys::{children, process_tree};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::output::AskedNumber;
@@ -68,7 +68,10 @@ impl ServiceLock {
         UnixListener::bind_addr(&address).map(|held| ServiceLock { _held: held }).map_err(|error| match holder(name) {
             Some(pid) => {
                 let user = fs::metadata(format!("/proc/{pid}")).map_or_else(|_| "?".into(), |of| of.uid().to_string());
-                let text = format!("process {pid} ({}) of user {user} holds @{name}", listening::name(pid));
+                let text = format!(
+                    "process {pid} ({}) of user {user} holds @{name}",
+                    process_tree::name(pid).unwrap_or_default()
+                );
                 io::Error::new(error.kind(), text)
             }
             None => error,

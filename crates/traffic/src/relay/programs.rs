@@ -132,7 +132,8 @@ fn processes_charged(relay: &RunningRelay) -> io::Result<Charged> {
     };
     let above = process_tree::ancestry()?;
     let roots = process_tree::heads(&found.difference(&above).copied().collect())?;
-    let named: Vec<String> = roots.iter().map(|pid| format!("{} (pid {pid})", listening::name(*pid))).collect();
+    let named: Vec<String> =
+        roots.iter().map(|pid| format!("{} (pid {pid})", process_tree::name(*pid).unwrap_or_default())).collect();
     let text = match (named.is_empty(), found.is_empty()) {
         (false, _) => format!("the process tree of {}, which ran already", named.join(", ")),
         (true, true) => format!(

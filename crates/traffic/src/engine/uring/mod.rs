@@ -106,7 +106,7 @@ impl From<Missing> for EndError {
             Missing::NotBuilt | Missing::Refused { .. } => ": use --engine epoll",
             Missing::SwitchedOff(_) | Missing::Filtered => ", or use --engine epoll",
             Missing::LockedMemory { .. } | Missing::NoDescriptor => ", or use fewer flows",
-            Missing::Feature { .. } | Missing::UnsafeWithPollThread => "",
+            Missing::Feature(_) | Missing::UnsafeWithPollThread => "",
         };
         EndError::Missing(format!("{missing}{step}"))
     }
