@@ -19,13 +19,10 @@ use thiserror::Error;
 
 use crate::verify::{PUBLISHED, Scale, VerificationRow, number};
 
-/// The reason why a check could not run.
+/// The reason why a check could not run: a trial had no result.
 #[derive(Debug, Error)]
-pub enum CheckError {
-    /// A trial had no result.
-    #[error("the harness cannot measure here: {0}")]
-    Trial(String),
-}
+#[error("the harness cannot measure here: {0}")]
+pub struct CheckError(String);
 
 /// Injected slowdowns, as shares.
 const INJECTED: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.10];
@@ -42,44 +39,11 @@ const PATHS: [&str; 3] = ["/dev/zero", "unix", "tcp"];
 /// Bytes of one read and of one write.
 const SIZE: u64 = 256 << 10;
 
-/// Comparisons that estimate a slope precisely enough for the target.
-const SLOPE_COMPARISONS: usize = 400;
-
 /// From this tolerance on, a slope of 0 would pass as well as one of 1.
 const SLOPE_BLIND: f64 = 1.0;
 
 /// Time that both arms spin where one of them gets a slowdown, as a share of a call.
 const BASE_SHARE: f64 = 0.05;
-
-/// Sizes of the check.
-struct Size {
-    /// Comparisons of A with A on each path.
-    aa_comparisons: [u64; PATHS.len()],
-    aa_window_ns: u64,
-    injected_repeats: u64,
-    injected_window_ns: u64,
-}
-
-fn size(scale: Scale) -> Size {
-    match scale {
-        Scale::Glance | Scale::Test => {
-            Size { aa_comparisons: [4, 2, 2], aa_window_ns: 500_000, injected_repeats: 1, injected_window_ns: 500_000 }
-        }
-        Scale::Minute => Size {
-            aa_comparisons: [60, 30, 30],
-            aa_window_ns: 1_000_000,
-            injected_repeats: 8,
-            injected_window_ns: 5_000_000,
-        },
-        Scale::Full => Size {
-            // With 400 comparisons, chance alone would miss the target on one of the paths in every fifth run.
-            aa_comparisons: [800; PATHS.len()],
-            aa_window_ns: 2_000_000,
-            injected_repeats: 160,
-            injected_window_ns: 5_000_000,
-        },
-    }
-}
 
 /// Runs the check. `progress` receives the comparisons done, their total and the present step.
 ///
@@ -90,20 +54,22 @@ pub fn run(
     seed: u64,
     mut progress: impl FnMut(u64, u64, &str),
 ) -> Result<Vec<VerificationRow>, CheckError> {
-    let size = size(scale);
-    let equal_arms: u64 = size.aa_comparisons.iter().sum();
-    let total = equal_arms + size.injected_repeats * INJECTED.len() as u64;
+    // Comparisons of A with A on each path, rounds of injected slowdowns, and the window of a trial of each.
+    let (equal, repeats, equal_ns, injected_ns) = match scale {
+        Scale::Minute => ([60, 30, 30], 8, 1_000_000, 5_000_000),
+        Scale::Glance | Scale::Test => ([4, 2, 2], 1, 500_000, 500_000),
+    };
+    let total = equal.iter().sum::<u64>() + repeats * INJECTED.len() as u64;
+    let mut done = 0..;
+    let mut step = |what: &str| progress(done.next().unwrap_or(total), total, what);
     let mut rows = Vec::new();
-    let mut done = 0;
-    for (path, comparisons) in PATHS.into_iter().zip(size.aa_comparisons) {
+    for (path, comparisons) in PATHS.into_iter().zip(equal) {
         let mut bench = EndsPair::start(path, seed)?;
         let (mut alarms, mut spreads) = (0, Vec::new());
         for _ in 0..comparisons {
-            progress(done, total, &format!("A/A, {path}"));
-            done += 1;
-            let differences = differences(&bench.compare(size.aa_window_ns, 0.0)?);
-            let found = paired(&differences, 1.0, LEVEL);
-            alarms += u64::from(found.excludes_zero());
+            step(&format!("A/A, {path}"));
+            let differences = differences(&bench.compare(equal_ns, 0.0)?);
+            alarms += u64::from(paired(&differences, 1.0, LEVEL).excludes_zero());
             spreads.push(spread(&differences));
         }
         rows.push(aa_row(path, alarms, comparisons));
@@ -112,21 +78,17 @@ pub fn run(
     }
     let mut bench = EndsPair::start(PATHS[0], seed)?;
     let mut injected = Vec::new();
-    for repeat in 0..size.injected_repeats {
+    for _ in 0..repeats {
         // Both arms spin a little: reading the clock does not count as slowdown.
-        bench.base_ns = BASE_SHARE * bench.call_ns(size.injected_window_ns, 0.0)?;
-        let call_ns = bench.call_ns(size.injected_window_ns, bench.base_ns)?;
-        for (index, share) in INJECTED.iter().enumerate() {
-            let done = equal_arms + repeat * INJECTED.len() as u64 + index as u64;
-            progress(done, total, "injected slowdowns");
+        bench.base_ns = BASE_SHARE * bench.call_ns(injected_ns, 0.0)?;
+        let call_ns = bench.call_ns(injected_ns, bench.base_ns)?;
+        for share in INJECTED {
+            step("injected slowdowns");
             let longer_ns = share * call_ns;
-            let blocks = bench.compare(size.injected_window_ns, longer_ns)?;
-            injected.push(Injected::of(*share, longer_ns, &blocks));
+            injected.push(Injected::of(share, longer_ns, &bench.compare(injected_ns, longer_ns)?));
         }
     }
-    for share in &INJECTED[1..] {
-        rows.push(power_row(*share, &injected));
-    }
+    rows.extend(INJECTED[1..].iter().map(|share| power_row(*share, &injected)));
     rows.push(slope_row(&injected));
     Ok(rows)
 }
@@ -145,7 +107,7 @@ impl EndsPair {
     fn start(transport: &str, seed: u64) -> Result<EndsPair, CheckError> {
         let levels =
             Spec::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
-        let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
+        let mut setup = Setup::of(&levels).map_err(|fault| CheckError(fault.to_string()))?;
         setup.warmup_ns = 500_000;
         // Two CPUs if the machine has two, as in most sessions; one end needs one.
         let cpus = affinity::allowed_cpus().unwrap_or_default();
@@ -183,8 +145,8 @@ impl EndsPair {
         let measured = measure(&mut self.pool, &setup, &AtomicBool::new(false));
         match measured.map(|mut measured| (measured.outcome, measured.ends.remove(EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
-            Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
-            None => Err(CheckError::Trial("it was interrupted".into())),
+            Some((outcome, _)) => Err(CheckError(outcome.reason().unwrap_or("nothing was counted").into())),
+            None => Err(CheckError("it was interrupted".into())),
         }
     }
 }
@@ -220,21 +182,15 @@ impl Injected {
     }
 }
 
+/// The target has the width of chance, three standard deviations: otherwise a sound machine would fail one of the three rows in every
+/// seventh run.
 fn aa_row(path: &str, alarms: u64, comparisons: u64) -> VerificationRow {
     let share = alarms as f64 / comparisons as f64;
-    // With few comparisons the target has the width of chance, three standard deviations: otherwise a sound
-    // machine would fail one of the three in every seventh run.
-    let (low, high) = match comparisons {
-        400.. => (0.03, 0.07),
-        n => {
-            let deviation = (0.05 * 0.95 / n as f64).sqrt();
-            (0.05 - 3.0 * deviation, 0.05 + 3.0 * deviation)
-        }
-    };
+    let give = 3.0 * (0.05 * 0.95 / comparisons as f64).sqrt();
     let name = format!("of {comparisons} comparisons of equal options over {path} find a difference");
     let per_cent = |share: f64| (share * 1000.0).round() / 10.0;
-    let target = format!("{} to {} % (5 % on average)", per_cent(low.max(0.0)), per_cent(high));
-    number(name, target, share * 100.0, "%", (low..=high).contains(&share), "")
+    let target = format!("{} to {} % (5 % on average)", per_cent((0.05 - give).max(0.0)), per_cent(0.05 + give));
+    number(name, target, share * 100.0, "%", (share - 0.05).abs() <= give, "")
 }
 
 fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
@@ -259,8 +215,8 @@ fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
 /// Least squares of the measured slowdown on the injected slowdown.
 fn slope_row(injected: &[Injected]) -> VerificationRow {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
-    // As with equal arms, the target has the width of chance with few comparisons.
-    let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
+    // As with equal arms, the target has the width of chance.
+    let tolerance = 0.05 + 3.0 * error;
     let name = "measured slowdown per injected slowdown";
     let note = format!("{} comparisons, standard error {error:.3}", injected.len());
     if tolerance >= SLOPE_BLIND {

@@ -95,7 +95,8 @@ pub fn plain_line(points: &[Point]) -> Option<(CostLine, f64)> {
 }
 
 /// Bytes a call, seconds, calls of a public /dev/zero measurement (AMD EPYC 7B13, Linux 6.2), by which the fit is tested.
-pub const DEV_ZERO: [(f64, f64, f64); 25] = [
+#[cfg(test)]
+const DEV_ZERO: [(f64, f64, f64); 25] = [
     (1.0, 2.109977484, 13218770.0),
     (2.0, 2.088255464, 13140604.0),
     (4.0, 1.910415235, 11890607.0),
