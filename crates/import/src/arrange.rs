@@ -4,7 +4,6 @@
 //! of each cell of a group is its nth block. Numbers of blocks in the table are kept.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::factor::Role;
@@ -16,23 +15,25 @@ use serde_json::Map;
 
 use bytegauge_store::{CellRow, GroupRow, SessionData};
 
-use super::observation::Observation;
-use super::{ImportDraft, ImportError, limits};
+use super::observation::{Observation, Shelf};
+use super::{ImportDraft, ImportError};
 
 /// The margin of "within 5 % of the best", as in the plans.
 const MARGIN: f64 = 0.05;
 
-/// Builds a session from the rows of a table.
+/// Builds a session from the rows of a table, whose levels are on the shelf.
 pub(super) fn arrange(
     rows: Vec<Observation>,
+    shelf: Shelf,
     name: Option<String>,
     warnings: Vec<String>,
 ) -> Result<ImportDraft, ImportError> {
     if rows.is_empty() {
         return Err(ImportError::Empty);
     }
-    let mut found = GroupsAndCells::default();
-    let places = rows.iter().map(|row| found.place(row)).collect::<Result<Vec<_>, _>>()?;
+    let found = GroupsAndCells::of(shelf);
+    let places: Vec<RowPlace> =
+        rows.iter().map(|row| RowPlace { group: found.group_of[row.cell], cell: row.cell }).collect();
     let numbers = block_numbers(&rows, &places);
     let visits = rows.iter().zip(&places).map(|(row, place)| (row.block.unwrap_or(0), *place));
     let serial = in_one_go(visits.collect());
@@ -77,9 +78,8 @@ pub(super) fn arrange(
 struct GroupsAndCells {
     groups: Vec<GroupRow>,
     cells: Vec<CellRow>,
-    group_by_conditions: HashMap<Spec, usize>,
-    /// The place of rows by their shared levels.
-    places: HashMap<*const Spec, RowPlace>,
+    /// Per cell, its group.
+    group_of: Vec<usize>,
     /// Per group, the number of its cells.
     sizes: Vec<usize>,
 }
@@ -92,32 +92,24 @@ struct RowPlace {
 }
 
 impl GroupsAndCells {
-    /// The place of a row. Rows of one cell share their levels.
-    fn place(&mut self, row: &Observation) -> Result<RowPlace, ImportError> {
-        let shared = Rc::as_ptr(&row.factors);
-        if let Some(place) = self.places.get(&shared) {
-            return Ok(*place);
+    fn of(shelf: Shelf) -> GroupsAndCells {
+        let mut found = GroupsAndCells::default();
+        let mut by_conditions: HashMap<Spec, usize> = HashMap::new();
+        for factors in shelf.cells {
+            let conditions = factors.of_role(Role::Condition);
+            let group = *by_conditions.entry(conditions.clone()).or_insert_with(|| {
+                let id = GroupId(format!("g{}", found.groups.len()));
+                found.groups.push(GroupRow { group: Group { id, factors: conditions }, facts: Map::new() });
+                found.sizes.push(0);
+                found.groups.len() - 1
+            });
+            found.sizes[group] += 1;
+            found.group_of.push(group);
+            let (id, kind) = (CellId(format!("c{}", found.cells.len()).into()), CellKind::Candidate);
+            let cell = Cell { id, group: found.groups[group].group.id.clone(), kind, twin_of: None, factors };
+            found.cells.push(CellRow { cell, outcome: None });
         }
-        let conditions = row.factors.of_role(Role::Condition);
-        let group = *self.group_by_conditions.entry(conditions.clone()).or_insert_with(|| {
-            let id = GroupId(format!("g{}", self.groups.len()));
-            self.groups.push(GroupRow { group: Group { id, factors: conditions }, facts: Map::new() });
-            self.sizes.push(0);
-            self.groups.len() - 1
-        });
-        let cell = Cell {
-            id: CellId(format!("c{}", self.cells.len()).into()),
-            group: self.groups[group].group.id.clone(),
-            kind: CellKind::Candidate,
-            twin_of: None,
-            factors: row.factors.as_ref().clone(),
-        };
-        self.cells.push(CellRow { cell, outcome: None });
-        self.sizes[group] += 1;
-        limits::options(self.cells.len())?;
-        let place = RowPlace { group, cell: self.cells.len() - 1 };
-        self.places.insert(shared, place);
-        Ok(place)
+        found
     }
 }
 

@@ -35,10 +35,10 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
         rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
-        limits::options(shelf.len())?;
+        limits::options(shelf.cells.len())?;
         limits::results(rows.len())?;
     }
-    arrange(rows, name, columns.warnings)
+    arrange(rows, shelf, name, columns.warnings)
 }
 
 fn wrong(error: &::csv::Error) -> ImportError {
@@ -101,71 +101,43 @@ impl Columns {
             }
         }
         let mut constants = mapping.constants()?;
-        let has = |is: fn(&ColumnTarget) -> bool| {
+        let has = |is: &dyn Fn(&ColumnTarget) -> bool| {
             targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
         };
-        let of_calls = !has(|target| is_factor(target, "read_size"))
-            && has(|target| {
-                is_factor(target, "request") || matches!(target, ColumnTarget::CallRate | ColumnTarget::Completed)
-            });
-        for Need { what, name, met_by } in if of_calls { CALL_NEEDS } else { STREAM_NEEDS } {
-            if !has(*met_by) {
+        let has_factor =
+            |name: &str| has(&|target| matches!(target, ColumnTarget::Factor(factor) if factor.name == name));
+        let has_calls = has(&|target| matches!(target, ColumnTarget::Completed | ColumnTarget::CallRate));
+        let has_bytes = has(&|target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_)));
+        let has_rate = has(&|target| matches!(target, ColumnTarget::Rate(_) | ColumnTarget::CallRate));
+        let has_wall = has(&|target| matches!(target, ColumnTarget::Wall(_)));
+        // Every trial needs these: what it is, a name that provides it, and whether there is one.
+        let needs = if !has_factor("read_size") && (has_factor("request") || has_calls) {
+            [
+                ("the size of a request", "request", has_factor("request")),
+                ("calls or their rate", "calls_per_second", has_calls),
+            ]
+        } else {
+            [
+                ("the size of a read", "read_size", has_factor("read_size")),
+                ("bytes or throughput", "throughput_mib_s", has_bytes),
+            ]
+        };
+        let transport = ("the transport", "transport", has_factor("transport"));
+        let length = ("the length of a trial", "duration_sec", has_wall || has_rate);
+        for (what, name, is_there) in [transport].into_iter().chain(needs).chain([length]) {
+            if !is_there {
                 return Err(ImportError::MissingColumn { what, name, found: found() });
             }
         }
-        if !has(|target| matches!(target, ColumnTarget::Wall(_))) {
-            if !has(|target| matches!(target, ColumnTarget::Rate(_) | ColumnTarget::CallRate)) {
-                return Err(ImportError::MissingColumn {
-                    what: "the length of a trial",
-                    name: "duration_sec",
-                    found: found(),
-                });
-            }
+        if !has_wall {
             warnings.push("the table has no durations: only its rates are used".to_owned());
         }
-        if !has(|target| is_factor(target, "flows")) {
+        if !has_factor("flows") {
             constants.fill("flows", Level::Number(1));
         }
         Ok(Columns { targets, constants, warnings })
     }
 }
-
-fn is_factor(target: &ColumnTarget, name: &str) -> bool {
-    matches!(target, ColumnTarget::Factor(factor) if factor.name == name)
-}
-
-/// Something that every trial needs.
-struct Need {
-    /// Its description.
-    what: &'static str,
-    /// The name in bytegauge that provides it.
-    name: &'static str,
-    /// Every target that provides it.
-    met_by: fn(&ColumnTarget) -> bool,
-}
-
-const TRANSPORT: Need =
-    Need { what: "the transport", name: "transport", met_by: |target| is_factor(target, "transport") };
-
-const CALL_NEEDS: &[Need] = &[
-    TRANSPORT,
-    Need { what: "the size of a request", name: "request", met_by: |target| is_factor(target, "request") },
-    Need {
-        what: "calls or their rate",
-        name: "calls_per_second",
-        met_by: |target| matches!(target, ColumnTarget::Completed | ColumnTarget::CallRate),
-    },
-];
-
-const STREAM_NEEDS: &[Need] = &[
-    TRANSPORT,
-    Need { what: "the size of a read", name: "read_size", met_by: |target| is_factor(target, "read_size") },
-    Need {
-        what: "bytes or throughput",
-        name: "throughput_mib_s",
-        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_)),
-    },
-];
 
 // Parses `--map`: `read_size=buf` names a column, `transport==unix` gives every row one level.
 

@@ -2,7 +2,6 @@
 //! possible.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::{
@@ -19,8 +18,8 @@ pub(super) const MACHINE: &str = "machine";
 /// The values of one row; the cell, block and position of its trial are set when all rows are known.
 pub(super) struct Observation {
     pub line: u64,
-    /// The level of every factor, shared by rows of the same cell.
-    pub factors: Rc<Spec>,
+    /// The place of its levels on the shelf: that of its cell.
+    pub cell: usize,
     pub block: Option<u64>,
     pub trial: Trial,
 }
@@ -43,20 +42,17 @@ pub(super) struct Fields {
 /// The levels of rows, each combination made once: a table has many rows of few cells.
 #[derive(Default)]
 pub(super) struct Shelf {
-    known: HashMap<(Spec, Option<bool>), Rc<Spec>>,
+    places: HashMap<(Spec, Option<bool>), usize>,
+    /// The level of every factor, by place.
+    pub(super) cells: Vec<Spec>,
 }
 
 impl Shelf {
-    /// How many combinations there are.
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    /// The level of every factor, given the levels in a row.
-    fn whole(&mut self, given: Spec, touches: Option<bool>) -> Result<Rc<Spec>, String> {
+    /// The place of the levels given in a row, completed to the level of every factor.
+    fn place(&mut self, given: Spec, touches: Option<bool>) -> Result<usize, String> {
         let key = (given, touches);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(Rc::clone(known));
+        if let Some(place) = self.places.get(&key) {
+            return Ok(*place);
         }
         let mut factors = key.0.clone();
         let transport = factors.transport().cloned().ok_or("it has no transport")?;
@@ -69,9 +65,9 @@ impl Shelf {
             let level = if fits { factors.get(factor.name).clone() } else { Level::Absent };
             factors.set(factor.name, level);
         }
-        let whole = Rc::new(factors);
-        self.known.insert(key, Rc::clone(&whole));
-        Ok(whole)
+        self.cells.push(factors);
+        self.places.insert(key, self.cells.len() - 1);
+        Ok(self.cells.len() - 1)
     }
 }
 
@@ -178,7 +174,8 @@ impl Fields {
 
     /// The whole row.
     pub(super) fn finish(mut self, line: u64, shelf: &mut Shelf) -> Result<Observation, String> {
-        let factors = shelf.whole(std::mem::take(&mut self.factors), self.touches)?;
+        let cell = shelf.place(std::mem::take(&mut self.factors), self.touches)?;
+        let factors = &shelf.cells[cell];
         let workload = factors.workload();
         let is_call = workload == Workload::Call;
         let wall_ns = match self.wall_ns {
@@ -200,7 +197,7 @@ impl Fields {
             None if is_call => return Err("it has neither calls nor a rate of them".into()),
             calls => calls.filter(|_| is_call).unwrap_or(0),
         };
-        let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns, &factors)) {
+        let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns, factors)) {
             None if !is_call => return Err("it has neither bytes nor a throughput".into()),
             bytes => bytes.unwrap_or(0),
         };
@@ -213,7 +210,7 @@ impl Fields {
                 EndCounts { bytes, total_bytes: bytes, calls, short_calls, window_ns: wall_ns, ..EndCounts::default() };
             trial.ends = [(role, EndReport { counts, ..EndReport::default() })].into_iter().collect();
         }
-        Ok(Observation { line, factors, block: self.block, trial })
+        Ok(Observation { line, cell, block: self.block, trial })
     }
 
     /// Bytes = throughput × duration. When no read was short, they are also calls × size: that count is

@@ -42,11 +42,12 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
             }
             read(line, &mut fields).map_err(at_line)?;
             rows.push(fields.finish(number, &mut shelf).map_err(at_line)?);
+            limits::options(shelf.cells.len())?;
             limits::results(rows.len())?;
         }
     }
     let machine_note = "times, seed and machine are not known: the tables have none";
-    let mut draft = arrange(rows, name, Vec::new())?;
+    let mut draft = arrange(rows, shelf, name, Vec::new())?;
     draft.whole.record.notes.push(machine_note.into());
     Ok(draft)
 }
