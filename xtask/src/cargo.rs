@@ -1,14 +1,10 @@
-//! Calls git and the cargo that runs this program, finds the repository, and reads `cargo metadata`.
-//!
-//! Reads manifests; never builds anything by itself.
-//!
-//! Also steps one after another, each with its time, until one fails.
+//! Calls git, the cargo that runs this program and other programs, finds the repository, and reads `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 /// The part of `cargo metadata --format-version 1` that the tasks read.
@@ -96,53 +92,29 @@ pub fn workspace() -> Result<Metadata> {
     serde_json::from_slice(&output.stdout).context("reading the output of `cargo metadata`")
 }
 
-// Steps one after another, each with its time, until one fails.
-
-/// One step.
-pub struct Step<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// The command that repeats this step alone.
-    pub repeat: String,
-    /// Its work: the parts that could not be tried, with the reasons. Output appears as it is printed.
-    pub work: Box<dyn FnOnce() -> Result<Vec<String>> + 'a>,
-}
-
-impl<'a> Step<'a> {
-    /// A step that skips nothing.
-    pub fn new(name: &'a str, repeat: impl Into<String>, work: impl FnOnce() -> Result<()> + 'a) -> Step<'a> {
-        Step { name, repeat: repeat.into(), work: Box::new(move || work().map(|()| Vec::new())) }
-    }
-}
-
-/// Runs the steps in order and prints a summary line.
+/// Runs a step of several with its output visible, and prints its time. `repeat` is the command that repeats this step alone.
 ///
 /// # Errors
-/// With the first step that fails, and the command that repeats it.
-pub fn run_all(steps: Vec<Step<'_>>) -> Result<()> {
-    let (began, total) = (Instant::now(), steps.len());
-    let mut skipped = 0;
-    for (index, step) in steps.into_iter().enumerate() {
-        println!("── {}/{total} {}: {}", index + 1, step.name, step.repeat);
-        let step_began = Instant::now();
-        let done = (step.work)();
-        let took = step_began.elapsed().as_secs_f64();
-        match done {
-            Ok(reasons) if reasons.is_empty() => println!("   passed in {took:.1} s"),
-            Ok(reasons) => {
-                println!("   passed in {took:.1} s, except {} skipped:", reasons.len());
-                reasons.iter().for_each(|reason| println!("      {reason}"));
-                skipped += reasons.len();
-            }
-            Err(error) => {
-                println!("   FAILED after {took:.1} s");
-                bail!("{} failed: {error:#}\nrepeat this step with: {}", step.name, step.repeat);
-            }
-        }
-    }
-    let took = began.elapsed().as_secs_f64();
-    println!("{total} steps passed in {took:.0} s, {skipped} parts skipped, named above");
-    Ok(())
+/// When its work fails.
+pub fn step(name: &str, repeat: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("── {name}: {repeat}");
+    let began = Instant::now();
+    let done = work();
+    let how = if done.is_ok() { "passed in" } else { "FAILED after" };
+    println!("   {how} {:.1} s", began.elapsed().as_secs_f64());
+    done.with_context(|| format!("{name} failed: repeat this step with: {repeat}"))
+}
+
+/// The file of a program: the distribution's, or else the first in PATH. The PATH of a user may lack the folders of servers,
+/// and a file earlier in PATH may be a script that selects a version.
+///
+/// # Errors
+/// If there is none.
+pub fn on_path(program: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = ["/usr/bin", "/usr/sbin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
+    let found = folders.map(|folder| folder.join(program)).find(|file| file.is_file());
+    found.with_context(|| format!("{program} is not installed"))
 }
 
 /// Runs a command with its output visible.
@@ -171,6 +143,20 @@ mod tests {
         assert!(lines("(").is_err());
     }
 
+    #[test]
+    fn a_failure_names_the_command_that_repeats_it() {
+        let error = step("clippy", "cargo clippy", || visible(&mut Command::new("false"))).unwrap_err();
+        assert_eq!(format!("{error:#}"), "clippy failed: repeat this step with: cargo clippy: exit status: 1");
+        assert!(step("fmt", "cargo fmt", || visible(&mut Command::new("true"))).is_ok());
+    }
+
+    #[test]
+    fn programs_are_found() {
+        assert!(on_path("sh").is_ok_and(|file| file.ends_with("sh")));
+        let missing = on_path("no-such-program-anywhere").unwrap_err();
+        assert_eq!(missing.to_string(), "no-such-program-anywhere is not installed");
+    }
+
     /// Crates with their features, as cargo would build them.
     fn built(what: &[&str]) -> BTreeSet<String> {
         let tree = ["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"];
@@ -193,28 +179,5 @@ mod tests {
             let once_more: Vec<&String> = built.difference(&of_tests).filter(|built| !is_known(built)).collect();
             assert_eq!(once_more, Vec::<&String>::new(), "{what}: the tests build it with other features");
         }
-    }
-}
-
-#[cfg(test)]
-mod steps_tests {
-    use super::*;
-
-    fn step(name: &str, done: Result<Vec<String>>) -> Step<'_> {
-        Step { name, repeat: format!("cargo {name}"), work: Box::new(move || done) }
-    }
-
-    #[test]
-    fn a_failure_names_the_command_that_repeats_it() {
-        let after = Step { name: "after", repeat: String::new(), work: Box::new(|| panic!("must not run")) };
-        let steps = vec![step("fmt", Ok(Vec::new())), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
-        let error = run_all(steps).unwrap_err().to_string();
-        assert_eq!(error, "clippy failed: exit code 1\nrepeat this step with: cargo clippy");
-    }
-
-    #[test]
-    fn a_command_that_fails_is_an_error() {
-        assert!(visible(&mut Command::new("false")).is_err());
-        assert!(visible(&mut Command::new("true")).is_ok());
     }
 }

@@ -14,7 +14,7 @@ use std::process::{ChildStdout, Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use xtask::{cargo, setup};
+use xtask::cargo;
 
 /// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
 /// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.
@@ -98,7 +98,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn check(program: &Path) -> Result<()> {
-    setup::package("objdump", "binutils").map_err(anyhow::Error::msg)?;
     let relocations = objdump(program, &["--dynamic-reloc"], |text| {
         Ok(text
             .split(b'\n')
@@ -117,7 +116,7 @@ pub fn check(program: &Path) -> Result<()> {
 /// Runs objdump on a program and parses its output.
 fn objdump<T>(program: &Path, args: &[&str], read: impl FnOnce(BufReader<ChildStdout>) -> Result<T>) -> Result<T> {
     let started = Process::new("objdump").args(args).arg(program).stdout(Stdio::piped()).spawn();
-    let mut objdump = started.context("starting objdump")?;
+    let mut objdump = started.context("starting objdump (Debian: binutils)")?;
     let found = read(BufReader::new(objdump.stdout.take().context("objdump's output")?))?;
     ensure!(objdump.wait()?.success(), "objdump cannot read {}", program.display());
     Ok(found)

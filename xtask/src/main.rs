@@ -21,7 +21,7 @@ const ABOUT: &str = "The tasks of the bytegauge repository";
 
 const TASKS: &[Task] = &[
     Task { command: test::command, run: test::run },
-    Task { command: rules::command, run: rules::run },
+    Task { command: rules::command, run: |_| rules::check() },
     Task { command: generate::command, run: generate::run },
     Task { command: hot_loops::command, run: hot_loops::run },
     Task { command: page::command, run: page::run },

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command as Process, Stdio};
+use std::process::Command as Process;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
@@ -65,33 +65,25 @@ fn write_output(binary: &Path, words: &[&str], file: &Path) -> Result<()> {
 
 /// The Debian package, whose contents `crates/cli/Cargo.toml` lists.
 fn debian(target: &str, folder: &Path) -> Result<()> {
-    let mut deb = cargo::command(&["deb"]);
-    if !is_there(cargo::command(&["deb", "--version"])) {
+    if cargo::on_path("cargo-deb").is_err() {
         println!("no Debian package without cargo-deb: `cargo install --locked cargo-deb`");
         return Ok(());
     }
-    deb.args(["--no-build", "--no-strip", "--profile", "dist", "--package", "bytegauge", "--target", target]);
-    cargo::visible(deb.arg("--output").arg(folder)).context("no Debian package")
+    let mut deb = cargo::command(&["deb", "--no-build", "--no-strip", "--profile", "dist", "--package", "bytegauge"]);
+    cargo::visible(deb.args(["--target", target, "--output"]).arg(folder)).context("no Debian package")
 }
 
 /// The Python wheel: the binary, found by pip on every Linux, since it needs no library.
 fn wheel(target: &str, folder: &Path) -> Result<()> {
-    let mut version = Process::new("maturin");
-    version.arg("--version");
-    if !is_there(version) {
+    let Ok(maturin) = cargo::on_path("maturin") else {
         println!("no wheel for pip without maturin: `pip install maturin`");
         return Ok(());
-    }
-    let mut maturin = Process::new("maturin");
+    };
+    let mut maturin = Process::new(maturin);
     maturin.current_dir(cargo::root());
     maturin.args(["build", "--locked", "--bindings", "bin", "--profile", "dist", "--target", target]);
     maturin.args(["--compatibility", "manylinux2014", "musllinux_1_2", "--manifest-path", "crates/cli/Cargo.toml"]);
     cargo::visible(maturin.arg("--out").arg(folder)).context("no wheel")
-}
-
-/// Whether a tool prints its version.
-fn is_there(mut version: Process) -> bool {
-    version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

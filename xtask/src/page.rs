@@ -10,7 +10,7 @@ use std::process::Command as Process;
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use xtask::{cargo, setup};
+use xtask::cargo;
 
 /// The pages as npm builds them, and where the program embeds them from.
 const PAGES: [(&str, &str); 2] =
@@ -58,7 +58,7 @@ pub fn build(check: bool) -> Result<()> {
     let mut tests = Process::new("npm");
     tests.current_dir(&folder).args(["run", "test"]).env("BYTEGAUGE", program()?);
     // Without a browser its tests skip themselves.
-    if let Some(path) = BROWSERS.iter().find_map(|name| setup::on_path(name, None).ok()) {
+    if let Some(path) = BROWSERS.iter().find_map(|name| cargo::on_path(name).ok()) {
         tests.env("CHROMIUM", path);
     }
     cargo::visible(&mut tests)

@@ -1,33 +1,21 @@
-//! `cargo xtask rules`: checks of the sources that the compiler and clippy do not make: the crates that may contain unsafe code, the
-//! length of files, dependencies, wording, and lines of code ([`budget`]).
+//! `cargo xtask rules`: checks of the sources that the compiler and clippy do not make: the crates that may contain unsafe code,
+//! dependencies, files that documents name, wording, and lines of code.
 //!
 //! Looks at text, not at syntax: a rule that needs a parser belongs to clippy.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::{ArgMatches, Command};
+use anyhow::{Context, Result, ensure};
+use clap::Command;
 use xtask::cargo;
-
-/// A longer file gives the reason in its header, in a line that contains [`LONG_BECAUSE`].
-const LINES_MAX: usize = 600;
-const LONG_BECAUSE: &str = "Long because";
 
 /// Unsafe code. Each crate but one forbids it; tests and programs are crates of their own.
 const UNSAFE: &str = concat!("unsafe", " *(\\{|fn|impl|trait|extern)");
 
 /// `cargo xtask rules`.
 pub fn command() -> Command {
-    Command::new("rules").about("Check dependencies between crates, files, lines of code, and wording")
-}
-
-/// Runs every check.
-///
-/// # Errors
-/// With every breach.
-pub fn run(_: &ArgMatches) -> Result<()> {
-    check()
+    Command::new("rules").about("Check dependencies between crates, unsafe code, lines of code, and wording")
 }
 
 /// Runs every check.
@@ -35,34 +23,16 @@ pub fn run(_: &ArgMatches) -> Result<()> {
 /// # Errors
 /// With every breach.
 pub fn check() -> Result<()> {
-    let breaches = [forbidden_edges()?, in_sources()?, breaches()?, wording_breaches()?, missing_files()?].concat();
-    if breaches.is_empty() {
-        return Ok(());
-    }
-    bail!("{} breaches:\n  {}", breaches.len(), breaches.join("\n  "))
+    let breaches =
+        [forbidden_edges()?, unsafe_code()?, budget_breaches()?, wording_breaches()?, missing_files()?].concat();
+    ensure!(breaches.is_empty(), "{} breaches:\n  {}", breaches.len(), breaches.join("\n  "));
+    Ok(())
 }
 
-/// Breaches of the rules for source files: unsafe code and length.
-fn in_sources() -> Result<Vec<String>> {
+/// Unsafe code outside of its crate.
+fn unsafe_code() -> Result<Vec<String>> {
     let found = cargo::grep("-nE", UNSAFE, &["*.rs", ":!crates/sys"])?;
-    let mut breaches: Vec<String> =
-        found.iter().map(|line| format!("{line}: it belongs to crates/sys, behind a safe function")).collect();
-    for file in cargo::git(&["ls-files", "*.rs"])?.lines() {
-        // A file that was removed and is still tracked.
-        let Ok(text) = fs::read_to_string(cargo::root().join(file)) else { continue };
-        breaches.extend(breach_of_length(file, &text));
-    }
-    Ok(breaches)
-}
-
-fn breach_of_length(name: &str, text: &str) -> Option<String> {
-    let lines = text.lines().count();
-    let explained = text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains(LONG_BECAUSE));
-    (lines > LINES_MAX && !explained).then(|| {
-        format!(
-            "{name} has {lines} lines: split it, or give the reason in its header: `//! {LONG_BECAUSE} …` (over {LINES_MAX})"
-        )
-    })
+    Ok(found.iter().map(|line| format!("{line}: it belongs to crates/sys, behind a safe function")).collect())
 }
 
 /// Source files that a document names and that do not exist.
@@ -82,12 +52,7 @@ fn missing_files() -> Result<Vec<String>> {
     Ok(missing)
 }
 
-// Banned words in text and identifiers, and the form of commit subjects.
-//
-// A person reads the rest: no program judges names and sentences.
-
-/// Characters of a commit's subject.
-const SUBJECT_MAX: usize = 60;
+// Banned words in text and identifiers. A person reads the rest: no program judges names and sentences.
 
 /// Banned words, with what to write instead.
 const BANNED: [(&str, &str); 8] = [
@@ -104,43 +69,15 @@ const BANNED: [(&str, &str); 8] = [
 /// Files that are checked. Released steps of the migration never change, and this file contains the words.
 const CHECKED: [&str; 6] = ["*.rs", "*.ts", "*.toml", "*.md", ":!crates/store/src/schema.rs", ":!xtask/src/rules.rs"];
 
-/// Every line with a banned word, and every commit subject that `main` does not have and that breaks a rule.
+/// Every line with a banned word.
 fn wording_breaches() -> Result<Vec<String>> {
-    let mut breaches: Vec<String> = subjects()?.iter().flat_map(|subject| breaches_of_subject(subject)).collect();
+    let mut breaches = Vec::new();
     for (words, instead) in BANNED {
         let pattern = format!("(^|[^a-z])({words})([^a-z]|$)");
         let found = cargo::grep("-niIE", &pattern, &CHECKED)?;
         breaches.extend(found.iter().map(|line| format!("{line}: write {instead}")));
     }
     Ok(breaches)
-}
-
-/// Subjects of the commits that `main` does not have. Empty where git has no such branch, as in a shallow clone.
-fn subjects() -> Result<Vec<String>> {
-    let bases = ["main", "origin/main"];
-    let Some(base) = bases.iter().find(|base| cargo::git(&["rev-parse", "--verify", "--quiet", base]).is_ok()) else {
-        return Ok(Vec::new());
-    };
-    let subjects = cargo::git(&["log", "--no-merges", "--format=%s", &format!("{base}..HEAD")])?;
-    Ok(subjects.lines().map(str::to_owned).collect())
-}
-
-/// Breaches of one commit subject.
-fn breaches_of_subject(subject: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let length = subject.chars().count();
-    if length > SUBJECT_MAX {
-        found.push(format!("commit subject `{subject}` has {length} characters: use at most {SUBJECT_MAX}"));
-    }
-    let is_area =
-        |area: &str| !area.is_empty() && area.chars().all(|c| c.is_ascii_lowercase() || "0123456789-/, ".contains(c));
-    let has_form = subject
-        .split_once(": ")
-        .is_some_and(|(area, rest)| is_area(area) && rest.chars().next().is_some_and(char::is_lowercase));
-    if !has_form {
-        found.push(format!("commit subject `{subject}` has no area: write `area: verb object`"));
-    }
-    found
 }
 
 // Which crate may depend on which.
@@ -227,20 +164,9 @@ fn beyond<'a>(package: &str, declared: impl Iterator<Item = &'a str>) -> Vec<Str
 ///
 /// # Errors
 /// If git, the table or a file cannot be read.
-pub fn breaches() -> Result<Vec<String>> {
+fn budget_breaches() -> Result<Vec<String>> {
     let table = fs::read_to_string(cargo::root().join("xtask/budget.toml")).context("reading xtask/budget.toml")?;
-    Ok(breaches_of(&counted()?, &parsed(&table)?))
-}
-
-/// The table: each line is `"folder" = lines`, a comment or blank.
-fn parsed(table: &str) -> Result<BTreeMap<String, usize>> {
-    let rows = table.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    rows.map(|row| {
-        let (name, lines) = row.split_once('=').with_context(|| format!("xtask/budget.toml: {row}: no `=`"))?;
-        let lines = lines.trim().parse().with_context(|| format!("xtask/budget.toml: {row}: not a number of lines"))?;
-        Ok((name.trim().trim_matches('"').to_owned(), lines))
-    })
-    .collect()
+    Ok(breaches_of(&counted()?, &toml::from_str(&table).context("xtask/budget.toml")?))
 }
 
 fn breaches_of(counts: &BTreeMap<String, usize>, budget: &BTreeMap<String, usize>) -> Vec<String> {
@@ -319,29 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_keep_to_the_rules() {
-        assert_eq!(in_sources().unwrap(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn long_files_give_a_reason() {
-        let long = "\n".repeat(LINES_MAX + 1);
-        assert_eq!(breach_of_length("x.rs", "// nothing\n"), None);
-        assert!(breach_of_length("x.rs", &long).is_some_and(|breach| breach.contains("601 lines")));
-        assert_eq!(breach_of_length("x.rs", &format!("//! {LONG_BECAUSE} of its table.{long}")), None);
-    }
-
-    #[test]
-    fn commit_subjects_are_short_and_have_an_area() {
-        let check = |subject: &str, expected: usize| {
-            let got = breaches_of_subject(subject);
-            assert_eq!(got.len(), expected, "{got:?}");
-        };
-        check("report: show the interval of every option", 0);
-        check("report, cli: show it", 0);
-        check("Show the interval", 1);
-        check("report: Show the interval", 1);
-        check(&format!("report: {}", "x".repeat(SUBJECT_MAX)), 1);
+    fn unsafe_code_is_in_one_crate() {
+        assert_eq!(unsafe_code().unwrap(), Vec::<String>::new());
     }
 
     #[test]
@@ -373,7 +278,7 @@ mod budget_tests {
 
     #[test]
     fn crates_keep_to_their_budgets() {
-        assert_eq!(breaches().unwrap(), Vec::<String>::new());
+        assert_eq!(budget_breaches().unwrap(), Vec::<String>::new());
     }
 
     #[test]
@@ -391,15 +296,16 @@ mod budget_tests {
 
     #[test]
     fn a_crate_over_its_budget_is_named() {
-        let of = |rows: &[(&str, usize)]| rows.iter().map(|(name, lines)| ((*name).to_owned(), *lines)).collect();
-        let budget = parsed("# lines\n\"crates/a\" = 10\n\ntotal = 15\n").unwrap();
+        let of = |rows: &[(&str, usize)]| -> BTreeMap<String, usize> {
+            rows.iter().map(|(name, lines)| ((*name).to_owned(), *lines)).collect()
+        };
+        let budget = of(&[("crates/a", 10), ("total", 15)]);
         assert_eq!(breaches_of(&of(&[("crates/a", 10)]), &budget), Vec::<String>::new());
         let over = breaches_of(&of(&[("crates/a", 12), ("lab", 4)]), &budget);
         assert_eq!(over.len(), 3, "{over:?}");
         assert!(over[0].starts_with("crates/a has 12 lines of code, 2 more than its budget of 10"), "{over:?}");
         assert!(over[1].starts_with("lab has 4 lines of code and no row"), "{over:?}");
         assert!(over[2].starts_with("total has 16"), "{over:?}");
-        assert!(parsed("total 15").is_err() && parsed("total = x").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::num::NonZero;
+use std::path::Path;
 use std::process::{Command as Process, Stdio};
 use std::thread;
 
@@ -14,8 +15,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::{generate, hot_loops, page, rules};
-use xtask::cargo::{self, Step};
-use xtask::setup;
+use xtask::cargo::{self, step};
 
 /// All tests of the product. No document has code that runs: with all targets rustdoc does not look for it in each crate.
 const TESTS: &str = "test --locked --workspace --exclude xtask --exclude lab --all-targets --no-fail-fast";
@@ -32,6 +32,9 @@ const DOCS: &str = "doc --locked --workspace --no-deps";
 /// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute. With two of them
 /// two CPUs rested a third of the time.
 const TESTS_A_CPU: usize = 4;
+
+/// A file of the library that tests of rings use.
+const LIBURING: &str = "/usr/include/liburing.h";
 
 /// Arguments of the run of the release build.
 const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --read-size 64K --write-size 64K \
@@ -53,65 +56,53 @@ pub fn command() -> Command {
 /// With the first step that fails, and how to repeat it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let is_all = matches.get_flag("all");
-    let mut all = Vec::new();
     if is_all {
-        all.extend([
-            cargo_step("fmt", "fmt --all --check"),
-            Step::new("rules", "cargo xtask rules", rules::check),
-            Step::new("generated files", "cargo xtask generate --check", generate::check),
-            cargo_step("clippy", "clippy --locked --workspace --all-targets -- --deny warnings"),
-        ]);
+        cargo_step("fmt", "fmt --all --check")?;
+        step("rules", "cargo xtask rules", rules::check)?;
+        step("generated files", "cargo xtask generate --check", generate::check)?;
+        cargo_step("clippy", "clippy --locked --workspace --all-targets -- --deny warnings")?;
     }
-    all.extend([
-        Step { name: "programs", repeat: "apt-get install liburing-dev iperf3".into(), work: Box::new(programs) },
-        Step { name: "tests", repeat: format!("cargo {TESTS}"), work: Box::new(product_tests) },
-    ]);
+    step("tests", &format!("cargo {TESTS}"), product_tests)?;
     if is_all {
-        all.extend([
-            cargo_step("tests of the tools", TOOL_TESTS),
-            Step::new("docs", format!("RUSTDOCFLAGS='--deny warnings' cargo {DOCS}"), || {
-                cargo::visible(cargo_command(DOCS).env("RUSTDOCFLAGS", "--deny warnings"))
-            }),
-            Step::new("page", "cargo xtask page --check", || page::build(true)),
-            cargo_step("crates", CRATES),
-            cargo_step("release build", "build --locked --release --package bytegauge"),
-            Step::new("hot loops", "cargo xtask hot-loops", || hot_loops::check(&cargo::release_build()?)),
-            Step::new("release run", format!("target/release/bytegauge {RELEASE_RUN}"), release_run),
-        ]);
+        cargo_step("tests of the tools", TOOL_TESTS)?;
+        step("docs", &format!("RUSTDOCFLAGS='--deny warnings' cargo {DOCS}"), || {
+            cargo::visible(cargo_command(DOCS).env("RUSTDOCFLAGS", "--deny warnings"))
+        })?;
+        step("page", "cargo xtask page --check", || page::build(true))?;
+        cargo_step("crates", CRATES)?;
+        cargo_step("release build", "build --locked --release --package bytegauge")?;
+        step("hot loops", "cargo xtask hot-loops", || hot_loops::check(&cargo::release_build()?))?;
+        step("release run", &format!("target/release/bytegauge {RELEASE_RUN}"), release_run)?;
     }
-    cargo::run_all(all)
+    Ok(())
 }
 
 fn cargo_command(words: &str) -> Process {
     cargo::command(&words.split(' ').collect::<Vec<_>>())
 }
 
-fn cargo_step<'a>(name: &'a str, words: &'a str) -> Step<'a> {
-    Step::new(name, format!("cargo {words}"), || cargo::visible(&mut cargo_command(words)))
+fn cargo_step(name: &str, words: &str) -> Result<()> {
+    step(name, &format!("cargo {words}"), || cargo::visible(&mut cargo_command(words)))
 }
 
-/// The tests of the product. The few that fail next to others are repeated alone: on a machine whose CPUs others use, a measured window
-/// can be over before anything ran in it.
-fn product_tests() -> Result<Vec<String>> {
+/// The tests of the product, with the reasons for which some skipped themselves. The few that fail next to others are repeated alone:
+/// on a machine whose CPUs others use, a measured window can be over before anything ran in it.
+fn product_tests() -> Result<()> {
     let threads = thread::available_parallelism().map_or(2, NonZero::get) * TESTS_A_CPU;
     let mut output = OutputSoFar::default();
     let mut all = cargo_command(TESTS);
     let ended = show(all.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()), &mut output);
-    let OutputSoFar { mut skips, failed, .. } = output;
-    if ended.is_err() && output.open == 0 && (1..=REPEATED_MAX).contains(&failed.len()) {
-        println!("failed next to others, repeated alone: {}", failed.join(", "));
-        let mut again = cargo_command(TESTS);
-        cargo::visible(again.args(["--", "--exact", "--test-threads=1"]).args(&failed))?;
-        skips.extend(failed.iter().map(|test| format!("{test}: failed next to others, passed alone")));
-        return Ok(skips);
+    let OutputSoFar { skips, failed, open, .. } = output;
+    let needed = [("iperf3", cargo::on_path("iperf3").is_ok()), ("liburing-dev", Path::new(LIBURING).exists())];
+    for (package, _) in needed.iter().filter(|(_, is_there)| !is_there) {
+        println!("   some tests skip themselves: apt-get install {package}");
     }
-    ended.map(|()| skips)
-}
-
-/// Looks for what tests need and skip themselves without: a ring over liburing, and the peer of the tests of interoperation.
-fn programs() -> Result<Vec<String>> {
-    let found = [setup::library("liburing", "liburing-dev"), setup::package("iperf3", "iperf3")];
-    Ok(found.into_iter().filter_map(Result::err).collect())
+    skips.iter().for_each(|skip| println!("   skipped: {skip}"));
+    if ended.is_err() && open == 0 && (1..=REPEATED_MAX).contains(&failed.len()) {
+        println!("   failed next to others, repeated alone: {}", failed.join(", "));
+        return cargo::visible(cargo_command(TESTS).args(["--", "--exact", "--test-threads=1"]).args(&failed));
+    }
+    ended
 }
 
 /// The program as users build it carries bytes over every kind of path, and looks at each of them.

@@ -8,6 +8,7 @@ use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
 use bytegauge_model::value::rows;
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
+use super::NOTICE;
 use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
@@ -43,7 +44,7 @@ fn in_both(factor: &Factor) -> bool {
 
 /// The document.
 pub fn text() -> Result<String> {
-    let mut text = INTRODUCTION.to_owned();
+    let mut text = format!("{NOTICE}{INTRODUCTION}");
     for (title, workloads, belongs) in SECTIONS {
         text.push_str(&format!("\n## {title}\n"));
         for (role, kind) in [(Role::Choice, "Options"), (Role::Condition, "Conditions")] {

@@ -4,7 +4,7 @@ mod factors;
 
 use std::fs::{self, File};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use bytegauge_compare::history_schema;
 use bytegauge_import::ImportOptions;
 use bytegauge_model::Nanos;
@@ -17,44 +17,31 @@ use flate2::read::GzDecoder;
 use xtask::cargo;
 use xtask::markdown::{code, table};
 
-/// A generated file: its path in the repository, and the function that makes its text.
-struct Document {
-    path: &'static str,
-    /// A notice before the text that the file is generated.
-    notice: &'static str,
-    text: fn() -> Result<String>,
-}
+/// Every generated file: its path in the repository, and the function that makes its text.
+type Document = (&'static str, fn() -> Result<String>);
 
 const DOCUMENTS: &[Document] = &[
-    Document { path: "docs/factors.md", notice: NOTICE, text: factors::text },
-    Document { path: "docs/plans.md", notice: NOTICE, text: plans_text },
+    ("docs/factors.md", factors::text),
+    ("docs/plans.md", plans_text),
     // Only the screen of these two is generated.
-    Document { path: "README.md", notice: "", text: || within("README.md") },
-    Document { path: "docs/tutorial.md", notice: "", text: || within("docs/tutorial.md") },
+    ("README.md", || within("README.md")),
+    ("docs/tutorial.md", || within("docs/tutorial.md")),
     // JSON has no comments; the README describes how it is made.
-    Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(json::schema()) },
-    Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(history_schema()) },
+    ("crates/report/schema/report.schema.json", || Ok(json::schema())),
+    ("crates/compare/schema/compare.schema.json", || Ok(history_schema())),
 ];
 
+/// The first line of a document that is generated as a whole.
 const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";
 
-/// `cargo xtask generate [--check] [DOCUMENT]…`.
+/// `cargo xtask generate [--check]`.
 pub fn command() -> Command {
-    Command::new("generate")
-        .about("Write the documents that are made from the product's tables")
-        .arg(
-            Arg::new("check")
-                .long("check")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("document")
-                .help("Write nothing; fail if a document is not what would be written"),
-        )
-        .arg(
-            Arg::new("document")
-                .num_args(0..)
-                .value_name("DOCUMENT")
-                .help("Write only these, by a part of their paths, such as docs or schema"),
-        )
+    Command::new("generate").about("Write the documents that are made from the product's tables").arg(
+        Arg::new("check")
+            .long("check")
+            .action(ArgAction::SetTrue)
+            .help("Write nothing; fail if a document is not what would be written"),
+    )
 }
 
 /// Writes or checks all documents.
@@ -65,14 +52,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if matches.get_flag("check") {
         return check();
     }
-    let asked: Vec<&String> = matches.get_many("document").into_iter().flatten().collect();
-    let is_asked = |document: &&Document| asked.is_empty() || asked.iter().any(|part| document.path.contains(*part));
-    for document in DOCUMENTS.iter().filter(is_asked) {
-        let file = cargo::root().join(document.path);
-        let folder = file.parent().unwrap_or(cargo::root());
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        fs::write(&file, made(document)?).with_context(|| format!("writing {}", file.display()))?;
-        println!("wrote {}", document.path);
+    for (path, text) in DOCUMENTS {
+        fs::write(cargo::root().join(path), text()?).with_context(|| format!("writing {path}"))?;
+        println!("wrote {path}");
     }
     Ok(())
 }
@@ -83,17 +65,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// With the documents that differ.
 pub fn check() -> Result<()> {
     let mut stale = Vec::new();
-    for document in DOCUMENTS {
-        let on_disk = fs::read_to_string(cargo::root().join(document.path)).unwrap_or_default();
-        if on_disk != made(document)? {
-            stale.push(document.path);
+    for (path, text) in DOCUMENTS {
+        if fs::read_to_string(cargo::root().join(path)).unwrap_or_default() != text()? {
+            stale.push(*path);
         }
     }
-    if stale.is_empty() { Ok(()) } else { bail!("stale: {}: run `cargo xtask generate`", stale.join(", ")) }
-}
-
-fn made(document: &Document) -> Result<String> {
-    Ok(format!("{}{}", document.notice, (document.text)()?))
+    ensure!(stale.is_empty(), "stale: {}: run `cargo xtask generate`", stale.join(", "));
+    Ok(())
 }
 
 // `docs/plans.md`: the ready plans, resolved as on a machine with every feature.
@@ -118,7 +96,7 @@ pub fn plans_text() -> Result<String> {
         let plan = resolve(&spec, &Catalog::default(), SEED)?;
         rows.push(row(name, &spec.summary, &plan));
     }
-    Ok(format!("{INTRODUCTION}{}", table(&["plan", "measures", "tests", "options", "time"], rows)))
+    Ok(format!("{NOTICE}{INTRODUCTION}{}", table(&["plan", "measures", "tests", "options", "time"], rows)))
 }
 
 /// The row of a plan.
@@ -174,11 +152,11 @@ mod tests {
 
     #[test]
     fn documents_are_reproducible() {
-        for document in DOCUMENTS {
-            let text = made(document).unwrap();
-            let title = if document.path.ends_with(".md") { "\n# " } else { "\"title\"" };
-            assert!(format!("\n{text}").contains(title), "{} has no title", document.path);
-            assert_eq!(text, made(document).unwrap());
+        for (path, text) in DOCUMENTS {
+            let (made, again) = (text().unwrap(), text().unwrap());
+            let title = if path.ends_with(".md") { "\n# " } else { "\"title\"" };
+            assert!(format!("\n{made}").contains(title), "{path} has no title");
+            assert_eq!(made, again);
         }
     }
 }
