@@ -6,5 +6,4 @@
 
 pub mod cargo;
 pub mod markdown;
-pub mod setup;
 pub mod task;

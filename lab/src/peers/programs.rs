@@ -1,41 +1,43 @@
 //! Other programs: those written only for comparison, in `lab/peers` (simple, fast, and without a line of bytegauge), and any program on
-//! a CPU of its own, with a time limit, ended with this program.
+//! a CPU of its own, ended with this program.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
-use bytegauge_sys::{affinity, process};
-use xtask::{cargo, setup};
+use bytegauge_sys::{affinity, children, process};
+use xtask::cargo;
 
-/// Runs a program to its end, on one CPU if that is given.
+/// Starts a process on one CPU: a child inherits the mask of the thread that starts it.
 ///
 /// # Errors
-/// When it cannot be started.
-pub fn output(command: &mut Command, cpu: Option<usize>) -> Result<Output> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    spawn(command, cpu)?.wait_with_output().with_context(|| format!("waiting for {name}"))
-}
-
-/// Starts a program, on one CPU if that is given.
-///
-/// # Errors
-/// When it cannot be started.
-pub fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    // A child inherits the mask of the thread that starts it, which must be this one: the child ends with it.
+/// When the CPU is not allowed, or nothing can be started.
+pub fn on_cpu<T>(cpu: usize, start: impl FnOnce() -> Result<T>) -> Result<T> {
     let allowed = affinity::allowed_cpus().context("reading this process's CPUs")?;
-    if let Some(cpu) = cpu {
-        affinity::pin_thread(&[cpu]).with_context(|| format!("pinning to CPU {cpu}"))?;
-    }
-    let child = process::die_with_parent(command).spawn();
+    affinity::pin_thread(&[cpu]).with_context(|| format!("pinning to CPU {cpu}"))?;
+    let started = start();
     affinity::pin_thread(&allowed).context("going back to all CPUs")?;
-    child.with_context(|| format!("starting {name}"))
+    started
 }
 
-/// A server that runs until it is dropped.
+/// Runs a program to its end, on these CPUs or any.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn output(command: &mut Command, cpus: &[usize]) -> Result<Output> {
+    let child = spawned(command.stderr(Stdio::piped()), cpus)?;
+    child.wait_with_output().context("reading a program's output")
+}
+
+/// Starts a program in a session of its own, as an end of bytegauge is: the scheduler shares a CPU between sessions first.
+fn spawned(command: &mut Command, cpus: &[usize]) -> Result<Child> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    children::in_own_session(command, cpus);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))
+}
+
+/// A program that runs until it is dropped.
 pub struct ServerProcess {
     child: Child,
     /// Held open: a server that may not print any more might end.
@@ -44,44 +46,40 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server, on one CPU if that is given, and waits for the line of its output that contains `ready`.
+    /// Starts a server on a CPU, and waits for the line of its output that contains its address.
     ///
     /// # Errors
     /// When it ends instead.
-    pub fn start(command: &mut Command, cpu: Option<usize>, ready: &str) -> Result<ServerProcess> {
+    pub fn listening(command: &mut Command, cpu: usize) -> Result<ServerProcess> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut server = ServerProcess::started(command, cpu)?;
-        loop {
+        while !server.line.contains("listening on") {
             server.line.clear();
-            match server.stdout.read_line(&mut server.line) {
-                Ok(0) | Err(_) => bail!("{name} ended before it was ready"),
-                Ok(_) if server.line.contains(ready) => return Ok(server),
-                Ok(_) => {}
+            if !server.stdout.read_line(&mut server.line).is_ok_and(|len| len > 0) {
+                bail!("{name} ended before it listened");
             }
         }
+        Ok(server)
     }
 
-    /// Starts a program that prints nothing when it is ready, on one CPU if that is given.
+    /// Starts a program on a CPU that prints nothing when it is ready.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn started(command: &mut Command, cpu: Option<usize>) -> Result<ServerProcess> {
-        let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()), cpu)?;
+    pub fn started(command: &mut Command, cpu: usize) -> Result<ServerProcess> {
+        let mut child = spawned(command, &[cpu])?;
         let stdout = child.stdout.take().context("a started program has an output")?;
         Ok(ServerProcess { child, stdout: BufReader::new(stdout), line: String::new() })
     }
 
-    /// The last word of the line that contained `ready`: the address where it listens.
+    /// The address where it listens: the last word of the line.
     pub fn place(&self) -> &str {
         self.line.split_whitespace().last().unwrap_or_default()
     }
 
-    /// CPU time so far, nanoseconds: all threads, those included that the kernel runs for it.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub fn cpu_ns(&self) -> Result<u64> {
-        process::cpu_time_ns(self.child.id()).context("reading the server's CPU time: it has ended")
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 }
 
@@ -93,48 +91,26 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A program in C, and the libraries that it is linked with.
-#[derive(Clone, Copy, Debug)]
-pub struct InC {
-    /// Its file's name without `.c`.
-    pub name: &'static str,
-    libraries: &'static [&'static str],
+/// CPU time of a program so far, nanoseconds: all threads, those included that the kernel runs for it.
+///
+/// # Errors
+/// When it has ended.
+pub fn cpu_ns(id: u32) -> Result<u64> {
+    process::cpu_time_ns(id).context("reading a program's CPU time: it has ended")
 }
 
-/// The two ends of a stream.
-pub const STREAM_ENDS: InC = InC::of("stream_ends", &[]);
-
-/// Checks that C programs can be built; the reason if they cannot.
-pub fn prepare_c() -> Result<(), String> {
-    setup::package("cc", "gcc")?;
-    setup::file(Path::new("/usr/include/stdio.h"), "libc6-dev")
-}
-
-/// Checks that C programs that use io_uring can be built.
-pub fn prepare_uring() -> Result<(), String> {
-    prepare_c()?;
-    setup::file(Path::new("/usr/include/liburing.h"), "liburing-dev")
-}
-
-impl InC {
-    /// A program by its file's name without `.c`.
-    pub const fn of(name: &'static str, libraries: &'static [&'static str]) -> InC {
-        InC { name, libraries }
-    }
-
-    /// Builds the program. Its file.
-    ///
-    /// # Errors
-    /// When the compiler refuses it.
-    pub fn built(self) -> Result<PathBuf> {
-        let to = folder()?.join(self.name);
-        let mut command = Command::new("cc");
-        command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&to);
-        command.arg(source().join("c").join(self.name).with_extension("c"));
-        command.args(self.libraries.iter().map(|library| format!("-l{library}")));
-        cargo::visible(&mut command).with_context(|| format!("compiling {}.c", self.name))?;
-        Ok(to)
-    }
+/// Builds a program in C by its file's name without `.c`, with these libraries. Its file.
+///
+/// # Errors
+/// When the compiler or a library is missing.
+pub fn built_in_c(name: &str, libraries: &[&str]) -> Result<PathBuf> {
+    let to = folder()?.join(name);
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&to);
+    command.arg(source().join("c").join(name).with_extension("c")).args(libraries);
+    cargo::visible(&mut command)
+        .with_context(|| format!("compiling {name}.c (Debian: gcc, libc6-dev, liburing-dev)"))?;
+    Ok(to)
 }
 
 /// Builds the server on Tokio.
@@ -165,11 +141,23 @@ pub fn source() -> PathBuf {
     cargo::root().join("lab/peers")
 }
 
-/// Where they are built to.
-fn folder() -> Result<PathBuf> {
+/// Where they are built to, and results are kept.
+pub fn folder() -> Result<PathBuf> {
     let folder = cargo::workspace()?.target_directory.join("peers");
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     Ok(folder)
+}
+
+/// The value in a file that keeps results, if the file exists.
+///
+/// # Errors
+/// When it cannot be read, or contains something else.
+pub fn kept<T: serde::de::DeserializeOwned>(file: &Path) -> Result<Option<T>> {
+    match std::fs::read(file) {
+        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{}: remove it", file.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {}", file.display())),
+    }
 }
 
 #[cfg(test)]
@@ -180,17 +168,14 @@ mod tests {
     fn a_server_is_waited_for_and_ended() {
         let cpu = affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
-        let server = ServerProcess::start(
-            command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]),
-            Some(cpu),
-            "ready",
-        );
+        let server =
+            ServerProcess::listening(command.args(["-c", "echo one; echo listening on 1:2; exec sleep 60"]), cpu);
         let server = server.unwrap();
         assert_eq!(server.place(), "1:2");
-        assert!(server.cpu_ns().is_ok());
+        assert!(cpu_ns(server.id()).is_ok());
         drop(server);
-        let ended = ServerProcess::start(Command::new("true").arg("x"), None, "ready").map(drop);
-        assert_eq!(ended.unwrap_err().to_string(), "true ended before it was ready");
+        let ended = ServerProcess::listening(Command::new("true").arg("x"), cpu).map(drop);
+        assert_eq!(ended.unwrap_err().to_string(), "true ended before it listened");
     }
 
     #[test]
@@ -198,9 +183,10 @@ mod tests {
         let allowed = affinity::allowed_cpus().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let mut command = Command::new("grep");
-        let output = output(command.args(["Cpus_allowed_list", "/proc/self/status"]), Some(cpu)).unwrap();
+        let output = output(command.args(["Cpus_allowed_list", "/proc/self/status"]), &[cpu]).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(text.split_whitespace().last(), Some(cpu.to_string().as_str()), "{text}");
+        assert_eq!(on_cpu(cpu, || Ok(affinity::allowed_cpus()?)).unwrap(), [cpu]);
         assert_eq!(affinity::allowed_cpus().unwrap(), allowed);
     }
 }

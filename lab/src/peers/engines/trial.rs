@@ -5,29 +5,29 @@
 //! of bytegauge pays for its own counting and clock reads, and the C program has none.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command as Program, Stdio};
+use std::process::Command as Program;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use bytegauge_model::{EndRole, Level, Spec, Workload};
-use bytegauge_traffic::{Address, Command, Reply, Setup};
+use bytegauge_model::{EndRole, Ends, Level, Spec, Workload};
+use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
-use super::rows::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
-use crate::peers::CONGESTION;
+use super::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
 use crate::peers::programs::{self, ServerProcess};
+use crate::peers::{CONGESTION, Cpus, TrialRates};
 
 /// Time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How long an end of bytegauge continues after the last sample.
 const MARGIN: Duration = Duration::from_secs(5);
+/// How long an end of bytegauge may take to reply.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Least size of a read or a write at the other end of a stream, so that it is not the slower one.
 const OTHER_SIZE: u64 = 64 << 10;
 /// Bytes of a receive of joined datagrams.
 const JOINED: u64 = 64 << 10;
-
 /// Bytes of a read of servers and clients: that of the C programs (`SERVER_READ` in `lab/peers/c/peer.h`).
 const CALL_READ: u64 = 16 << 10;
 /// Where the kernel counts packets of UDP. Both sides put 64 datagrams into one with `gso`, and else one.
@@ -35,52 +35,20 @@ const KERNEL_COUNTS: &str = "/proc/net/snmp";
 
 /// The programs of a comparison.
 pub(super) struct EnginePrograms {
-    /// bytegauge.
-    pub(super) ours: PathBuf,
     /// Where the C programs were built.
     pub(super) folder: PathBuf,
     /// The file that the other end counts in.
-    pub(super) counter: PathBuf,
-}
-
-/// The CPU of the measured end, and that of the others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cpus {
-    pub(super) measured: usize,
-    pub(super) others: usize,
-}
-
-/// The result of one trial.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct RunOutcome {
-    /// Units per second: bytes, calls or packets.
-    pub(super) rate: f64,
-    /// CPU time of the measured process for a unit, nanoseconds.
-    pub(super) cpu_ns: f64,
-}
-
-/// Which of the two programs is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ProgramSide {
-    Ours,
-    InC,
-}
-
-/// An end of bytegauge as a process.
-struct OurEnd {
-    child: Child,
-    input: ChildStdin,
-    replies: BufReader<ChildStdout>,
+    pub(super) counter: String,
 }
 
 /// The measured end, running.
 enum MeasuredEnd {
-    Ours(OurEnd),
+    Ours(EndPool),
     InC(ServerProcess),
 }
 
 impl EnginePrograms {
-    /// Runs one trial.
+    /// Runs one trial, of `ours` or of the C program.
     ///
     /// # Errors
     /// When a program does not start, or nothing was moved.
@@ -88,248 +56,141 @@ impl EnginePrograms {
         &self,
         case: &EngineCase,
         entrant: &Entrant,
-        side: ProgramSide,
+        ours: Option<&Path>,
         cpus: Cpus,
         window: Duration,
-    ) -> Result<RunOutcome> {
+    ) -> Result<TrialRates> {
         fs::write(&self.counter, 0u64.to_ne_bytes()).context("making the counter")?;
-        let count = || self.counter.display().to_string();
-        let other = |program: &str, mode: &str, role: &str, counter: &str, address: &str| {
-            let size = if case.traffic == Traffic::Stream { case.size.max(OTHER_SIZE) } else { case.size };
-            self.in_c(case, (program, mode, role), size, counter, address)
+        let (program, size, [behind, before]) = match case.traffic {
+            Traffic::Stream => ("blocking", case.size.max(OTHER_SIZE), ["reader", "writer"]),
+            Traffic::Calls => ("epoll", case.size, ["server", "client"]),
+            Traffic::Datagrams => ("datagram", case.size, ["reader", "writer"]),
         };
-        let start_other = |mut command: Program| ServerProcess::start(&mut command, Some(cpus.others), "listening on");
-        let batch = if entrant.mode == "gso" { "gso" } else { "mmsg" };
-        let (measured, _behind, _before) = match (case.end, case.traffic) {
-            (EndRole::Source, Traffic::Datagrams) => {
-                let reader = start_other(other("datagram", batch, "reader", "-", ""))?;
-                let writer = self.start(case, entrant, side, cpus, reader.place())?;
-                (writer, Some(reader), None)
-            }
-            (EndRole::Source, _) => {
-                let reader = start_other(other("blocking", "-", "reader", &count(), ""))?;
-                let writer = self.start(case, entrant, side, cpus, reader.place())?;
-                (writer, Some(reader), None)
-            }
-            (EndRole::Client, _) => {
-                let server = start_other(other("epoll", "-", "server", &count(), ""))?;
-                let client = self.start(case, entrant, side, cpus, server.place())?;
-                (client, Some(server), None)
-            }
-            (EndRole::Relay, traffic) => {
-                let (program, behind, before) = match traffic {
-                    Traffic::Calls => ("epoll", "server", "client"),
-                    _ => ("blocking", "reader", "writer"),
-                };
-                let behind = start_other(other(program, "-", behind, &count(), ""))?;
-                let relay = self.start(case, entrant, side, cpus, behind.place())?;
-                let before = other(program, "-", before, "-", &relay.place);
-                (relay, Some(behind), Some(Background::start(before, cpus.others)?))
-            }
-            (_, traffic) => {
-                let (program, mode, role) = match traffic {
-                    Traffic::Stream => ("blocking", "-", "writer"),
-                    Traffic::Calls => ("epoll", "-", "client"),
-                    Traffic::Datagrams => ("datagram", batch, "writer"),
-                };
-                let measured = self.start(case, entrant, side, cpus, "")?;
-                let before = other(program, mode, role, &count(), &measured.place);
-                (measured, None, Some(Background::start(before, cpus.others)?))
-            }
-        };
-        let mut measured = measured;
-        measured.let_go()?;
+        let mode = if entrant.mode == "gso" { "gso" } else { "mmsg" };
+        let other = |role, counter: &str, place: &str| self.in_c(case, [program, mode, role], size, counter, place);
+        // An end that connects has a program behind it, one that listens has a program before it, and a relay has both.
+        let behind = (!case.end.is_connected_to())
+            .then(|| ServerProcess::listening(&mut other(behind, &self.counter, ""), cpus.others))
+            .transpose()?;
+        let place = behind.as_ref().map_or("", ServerProcess::place);
+        let (mut measured, listens_at) = self.start(case, entrant, ours, cpus, place)?;
+        let counter = if behind.is_some() { "-" } else { &self.counter };
+        let _before = listens_at
+            .map(|place| ServerProcess::started(&mut other(before, counter, &place), cpus.others))
+            .transpose()?;
+        let id = measured.go(case.end)?;
         sleep(WARM_UP);
-        let (before, began) = (self.sample(case, &measured)?, Instant::now());
+        let sample = || anyhow::Ok((self.units(case)? as f64, programs::cpu_ns(id)? as f64 / 1e9));
+        let (before, began) = (sample()?, Instant::now());
         sleep(window);
-        let (after, took) = (self.sample(case, &measured)?, began.elapsed());
-        let units = (after.units - before.units) as f64;
-        let cpu_ns = (after.cpu_ns - before.cpu_ns) as f64;
-        ensure!(units > 0.0 && cpu_ns > 0.0, "nothing was moved");
-        let per_unit = if case.traffic == Traffic::Calls { case.size as f64 } else { 1.0 };
-        let units = units / per_unit;
-        Ok(RunOutcome { rate: units / took.as_secs_f64(), cpu_ns: cpu_ns / units })
+        let (after, took) = (sample()?, began.elapsed());
+        let (units, cpu_seconds) = (after.0 - before.0, after.1 - before.1);
+        ensure!(units > 0.0 && cpu_seconds > 0.0, "nothing was moved");
+        let units = if case.traffic == Traffic::Calls { units / case.size as f64 } else { units };
+        Ok([units / took.as_secs_f64(), units / cpu_seconds])
     }
 
-    /// A C program with its arguments; see `peer.h`.
-    fn in_c(&self, case: &EngineCase, who: (&str, &str, &str), size: u64, counter: &str, address: &str) -> Program {
-        let (program, mode, role) = who;
+    /// A C program, its mode and its role, with its other arguments; see `peer.h`.
+    fn in_c(&self, case: &EngineCase, words: [&str; 3], size: u64, counter: &str, place: &str) -> Program {
+        let [program, mode, role] = words;
         let mut command = Program::new(self.folder.join(program));
-        command
-            .args([mode, role, case.transport])
-            .args([size, case.connections as u64].map(|number| number.to_string()));
-        command.args([counter, address]);
+        command.args([mode, role, case.transport, &size.to_string(), &case.connections.to_string(), counter, place]);
         command
     }
 
-    /// Starts the measured end, which connects to a place or listens.
+    /// Starts the measured end, which connects to a place unless it only listens. Where it listens, if it does.
     fn start(
         &self,
         case: &EngineCase,
         entrant: &Entrant,
-        side: ProgramSide,
+        ours: Option<&Path>,
         cpus: Cpus,
         place: &str,
-    ) -> Result<StartedEnd> {
-        if side == ProgramSide::Ours {
-            return self.start_ours(case, entrant, cpus, place);
-        }
-        let mut command = self.in_c(case, (entrant.program, entrant.mode, case.end_name()), case.size, "-", place);
-        let (program, place) = if case.end.is_connected_to() || case.end == EndRole::Relay {
-            let server = ServerProcess::start(&mut command, Some(cpus.measured), "listening on")?;
-            let place = server.place().to_owned();
-            (server, place)
-        } else {
-            (ServerProcess::started(&mut command, Some(cpus.measured))?, String::new())
+    ) -> Result<(MeasuredEnd, Option<String>)> {
+        let listens = case.end.is_connected_to() || case.end == EndRole::Relay;
+        let Some(ours) = ours else {
+            let mut command = self.in_c(case, [entrant.program, entrant.mode, case.end_name()], case.size, "-", place);
+            let start = if listens { ServerProcess::listening } else { ServerProcess::started };
+            let program = start(&mut command, cpus.measured)?;
+            let place = listens.then(|| program.place().to_owned());
+            return Ok((MeasuredEnd::InC(program), place));
         };
-        Ok(StartedEnd { end: MeasuredEnd::InC(program), place, is_ready: true })
-    }
-
-    fn start_ours(&self, case: &EngineCase, entrant: &Entrant, cpus: Cpus, place: &str) -> Result<StartedEnd> {
-        let mut end = OurEnd::start(&self.ours, case.end, cpus.measured)?;
+        let mut pool = EndPool::new(Ends::Processes, ours);
+        let end = programs::on_cpu(cpus.measured, || Ok(pool.end(case.end)?))?;
         let there = if place.is_empty() { None } else { Some(address(case, place)?) };
-        end.send(&Command::Open(case.end, Box::new(setup(case, entrant)?), there))?;
-        if !(case.end.is_connected_to() || case.end == EndRole::Relay) {
-            end.ready()?;
-            return Ok(StartedEnd { end: MeasuredEnd::Ours(end), place: String::new(), is_ready: true });
-        }
-        let place = match end.reply()? {
-            Reply::Listening(Address::Ip(at)) => at.to_string(),
-            Reply::Listening(Address::Ports(ports)) => ports.first().context("no port")?.to_string(),
-            Reply::Listening(Address::Abstract(name)) => format!("@{name}"),
-            other => bail!("the end replied {other:?}"),
+        end.send(Command::Open(case.end, Box::new(setup(case, entrant)?), there))?;
+        let place = match listens.then(|| end.reply(PATIENCE)).transpose()? {
+            None => None,
+            Some(Reply::Listening(Address::Ip(at))) => Some(at.to_string()),
+            Some(Reply::Listening(Address::Ports(ports))) => ports.first().map(ToString::to_string),
+            Some(Reply::Listening(Address::Abstract(name))) => Some(format!("@{name}")),
+            Some(other) => bail!("the end replied {other:?}"),
         };
-        // A reader is ready when its writer has connected.
-        let is_ready = case.end != EndRole::Sink;
-        if is_ready {
-            end.ready()?;
+        Ok((MeasuredEnd::Ours(pool), place))
+    }
+
+    /// Units moved so far.
+    fn units(&self, case: &EngineCase) -> Result<u64> {
+        if case.traffic == Traffic::Datagrams {
+            let name = if case.end == EndRole::Source { "OutDatagrams" } else { "InDatagrams" };
+            let text = fs::read_to_string(KERNEL_COUNTS).with_context(|| format!("reading {KERNEL_COUNTS}"))?;
+            return udp_count(&text, name).with_context(|| format!("{KERNEL_COUNTS} counts no {name}"));
         }
-        Ok(StartedEnd { end: MeasuredEnd::Ours(end), place, is_ready })
-    }
-
-    fn sample(&self, case: &EngineCase, measured: &StartedEnd) -> Result<Sample> {
-        let cpu_ns = match &measured.end {
-            MeasuredEnd::Ours(end) => bytegauge_sys::process::cpu_time_ns(end.child.id())?,
-            MeasuredEnd::InC(program) => program.cpu_ns()?,
-        };
-        let units = match (case.traffic, case.end) {
-            (Traffic::Datagrams, EndRole::Source) => kernel_count("OutDatagrams")?,
-            (Traffic::Datagrams, _) => kernel_count("InDatagrams")?,
-            _ => counted(&self.counter)?,
-        };
-        Ok(Sample { units, cpu_ns })
+        let bytes = fs::read(&self.counter).context("reading the counter")?;
+        Ok(u64::from_ne_bytes(bytes.as_slice().try_into().context("a counter has 8 bytes")?))
     }
 }
 
-struct Sample {
-    units: u64,
-    cpu_ns: u64,
-}
-
-/// The measured end before it starts.
-struct StartedEnd {
-    end: MeasuredEnd,
-    /// Where it listens.
-    place: String,
-    is_ready: bool,
-}
-
-impl StartedEnd {
-    fn let_go(&mut self) -> Result<()> {
-        let MeasuredEnd::Ours(end) = &mut self.end else { return Ok(()) };
-        if !self.is_ready {
-            end.ready()?;
+impl MeasuredEnd {
+    /// Lets an end of bytegauge begin, as soon as it is ready. Its process, or that of the C program.
+    fn go(&mut self, role: EndRole) -> Result<u32> {
+        match self {
+            MeasuredEnd::InC(program) => Ok(program.id()),
+            MeasuredEnd::Ours(pool) => {
+                let end = pool.end(role)?;
+                let reply = end.reply(PATIENCE)?;
+                ensure!(reply == Reply::Ready, "the end replied {reply:?}");
+                end.send(Command::Go)?;
+                end.process_id().context("the end is a process")
+            }
         }
-        end.send(&Command::Go)
-    }
-}
-
-impl OurEnd {
-    fn start(program: &Path, role: EndRole, cpu: usize) -> Result<OurEnd> {
-        let mut command = Program::new(program);
-        command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = programs::spawn(&mut command, Some(cpu))?;
-        let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
-        let mut end = OurEnd { child, input, replies: BufReader::new(output) };
-        let hello = end.reply()?;
-        ensure!(matches!(hello, Reply::Hello(_)), "the end replied {hello:?}");
-        Ok(end)
-    }
-
-    fn send(&mut self, command: &Command) -> Result<()> {
-        let line = serde_json::to_string(command)?;
-        writeln!(self.input, "{line}").context("commanding an end of bytegauge")
-    }
-
-    fn reply(&mut self) -> Result<Reply> {
-        let mut line = String::new();
-        self.replies.read_line(&mut line).context("reading the reply of an end of bytegauge")?;
-        serde_json::from_str(&line).with_context(|| format!("an end of bytegauge replied `{}`", line.trim()))
-    }
-
-    fn ready(&mut self) -> Result<()> {
-        let reply = self.reply()?;
-        ensure!(reply == Reply::Ready, "the end replied {reply:?}");
-        Ok(())
-    }
-}
-
-impl Drop for OurEnd {
-    fn drop(&mut self) {
-        // It may have ended, and then there is nothing to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A program that prints nothing.
-struct Background {
-    _program: ServerProcess,
-}
-
-impl Background {
-    fn start(mut command: Program, cpu: usize) -> Result<Background> {
-        Ok(Background { _program: ServerProcess::started(&mut command, Some(cpu))? })
     }
 }
 
 /// The setup of an end of bytegauge: as a session would send it, with the options that the C programs set.
 fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
-    let named = |text: &str| Level::Name(text.to_owned());
-    let mut levels =
-        Spec::from([("transport", named(case.transport)), ("flows", Level::from(case.connections as u64))]);
-    let mut set = |factors: &[&str], level: Level| factors.iter().for_each(|factor| levels.set(factor, level.clone()));
-    match case.traffic {
-        Traffic::Calls => {
-            set(&["request"], case.size.into());
-            set(&["read_size"], CALL_READ.into());
-        }
-        _ => set(&["read_size", "write_size"], case.size.into()),
-    }
-    match case.end {
-        EndRole::Server => set(&["server_engine"], named(entrant.ours)),
-        EndRole::Client => set(&["client_engine"], named(entrant.ours)),
-        EndRole::Relay => {
-            set(&["relay"], named(entrant.ours));
-            if entrant.ours != "splice" {
-                set(&["relay_buffer"], RELAY_BUFFER.into());
-            }
-        }
-        _ => set(&["engine"], named(entrant.ours)),
-    }
-    if entrant.ours == "gso" {
+    let engine = match case.end {
+        EndRole::Server => "server_engine",
+        EndRole::Client => "client_engine",
+        EndRole::Relay => "relay",
+        _ => "engine",
+    };
+    let mut levels = Spec::from([
+        ("transport", case.transport.into()),
+        ("flows", case.connections.into()),
+        (engine, entrant.ours.into()),
+    ]);
+    let mut set = |factor: &str, level: Level| levels.set(factor, level);
+    if case.traffic == Traffic::Calls {
+        set("request", case.size.into());
+        set("read_size", CALL_READ.into());
+    } else {
         // Joined datagrams need the room that the C program has.
-        set(&["read_size"], JOINED.into());
+        set("read_size", if entrant.ours == "gso" { JOINED } else { case.size }.into());
+        set("write_size", case.size.into());
+    }
+    if case.end == EndRole::Relay && entrant.ours != "splice" {
+        set("relay_buffer", RELAY_BUFFER.into());
     }
     if case.transport == "tcp" {
-        set(&["congestion"], named(CONGESTION));
+        set("congestion", CONGESTION.into());
         if matches!(case.end, EndRole::Server | EndRole::Client) {
-            set(&["nodelay"], Level::Switch(true));
+            set("nodelay", Level::Switch(true));
         }
     }
     let workload = if case.traffic == Traffic::Calls { Workload::Call } else { Workload::Stream };
     let mut setup = Setup::of(&levels.with_workload(workload))?;
-    // It continues until it is killed.
+    // It continues until it is stopped.
     setup.window_ns = u64::try_from((WARM_UP + MARGIN).as_nanos())?;
     Ok(setup)
 }
@@ -340,17 +201,6 @@ fn address(case: &EngineCase, place: &str) -> Result<Address> {
     }
     let at = place.parse().with_context(|| format!("the address {place}"))?;
     Ok(if case.traffic == Traffic::Datagrams { Address::Ports(vec![at]) } else { Address::Ip(at) })
-}
-
-fn counted(file: &Path) -> Result<u64> {
-    let bytes = fs::read(file).context("reading the counter")?;
-    let bytes: [u8; 8] = bytes.as_slice().try_into().context("a counter has 8 bytes")?;
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-fn kernel_count(name: &str) -> Result<u64> {
-    let text = fs::read_to_string(KERNEL_COUNTS).with_context(|| format!("reading {KERNEL_COUNTS}"))?;
-    udp_count(&text, name).with_context(|| format!("{KERNEL_COUNTS} counts no {name}"))
 }
 
 /// A count of UDP: one line names the columns, the next one has the numbers (proc_pid_net(5)).
@@ -365,7 +215,7 @@ fn udp_count(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    use crate::peers::engines::rows::cases;
+    use super::super::cases;
 
     #[test]
     fn datagrams_are_counted_by_the_kernel() {
@@ -380,7 +230,7 @@ mod tests {
         for case in cases() {
             for entrant in case.entrants() {
                 let setup = setup(&case, &entrant).unwrap();
-                assert_eq!(setup.flows(), case.connections, "{case}");
+                assert_eq!(setup.flows() as u64, case.connections, "{case}");
                 assert_eq!(setup.relay().is_some(), case.end == EndRole::Relay, "{case}");
             }
         }
