@@ -7,7 +7,6 @@ use bytegauge_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::exit_code::Failure;
-use crate::machine_changes::{MachineChange, OTHER_HOST, changes, is_same_system};
 use crate::terminal;
 
 /// The most sessions that are searched, the latest first.
@@ -86,7 +85,7 @@ pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
 /// The facts that differ between the machine of a session and a later one, over the transports of a plan.
 fn changed(before: &SessionRecord, after: &Value, plan: &Value) -> Option<String> {
     let found = changes(&before.machine, after, &transports(plan)).filter(|found| !found.is_empty())?;
-    Some(found.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; "))
+    Some(found.join("; "))
 }
 
 /// The transport of a cell, and whether it goes to another host.
@@ -104,4 +103,139 @@ fn transports(plan: &Value) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+// Differences between the machine of a stored session and the machine now. A fact that is unknown on one side is no difference. Another
+// machine is no change of this one: then nothing is reported.
+
+const TCP: &[&str] = &["tcp", "tcp6", "mptcp"];
+const IP: &[&str] = &["tcp", "tcp6", "mptcp", "udp", "udp6"];
+
+/// In the place of a transport: paths to another host, which use a network card.
+const OTHER_HOST: &str = "another host";
+const HOSTS: &[&str] = &[OTHER_HOST];
+
+/// The facts that results depend on: the place of each among the facts of a machine, its name, and the transports whose results depend on
+/// it; none: all.
+const FACTS: &[(&str, &str, &[&str])] = &[
+    (KERNEL, "kernel", &[]),
+    ("/cpu/mitigations", "mitigations of CPU faults", &[]),
+    ("/transparent_huge_pages", "transparent huge pages", &[]),
+    ("/network/congestion_control", "net.ipv4.tcp_congestion_control", TCP),
+    ("/network/congestion_module", "module of the congestion control", TCP),
+    ("/network/tcp_rmem_bytes", "net.ipv4.tcp_rmem", TCP),
+    ("/network/tcp_wmem_bytes", "net.ipv4.tcp_wmem", TCP),
+    ("/network/tcp_ecn", "net.ipv4.tcp_ecn", TCP),
+    ("/network/rmem_max_bytes", "net.core.rmem_max", IP),
+    ("/network/wmem_max_bytes", "net.core.wmem_max", IP),
+    ("/network/rmem_default_bytes", "net.core.rmem_default", &[]),
+    ("/network/card/driver", "driver of the network card", HOSTS),
+    ("/network/card/offloads", "offloads of the network card", HOSTS),
+    ("/network/default_qdisc", "net.core.default_qdisc", IP),
+];
+
+const KERNEL: &str = "/kernel_release";
+
+/// Facts that stay the same as long as the machine is the same one.
+const IDENTITY: &[&str] = &["/cpu/model", "/product_name"];
+
+/// Whether processor and kernel are the same, so that the rates are about the same system.
+pub fn is_same_system(one: &SessionRecord, other: &SessionRecord) -> bool {
+    ["/cpu/model", "/kernel_release"].iter().all(|fact| {
+        let known = one.machine.pointer(fact);
+        known.is_some() && known == other.machine.pointer(fact)
+    })
+}
+
+/// The facts that have changed on the machine of a session between `then` and `now`, of those that its transports depend on, a
+/// text for each. `None`: it is another machine, or an unknown one.
+fn changes(then: &Value, now: &Value, transports: &[String]) -> Option<Vec<String>> {
+    let both = |pointer: &str| known(then, pointer).zip(known(now, pointer));
+    if known(then, KERNEL).is_none() || !IDENTITY.iter().all(|fact| both(fact).is_none_or(|(then, now)| then == now)) {
+        return None;
+    }
+    let matters = |of: &[&str]| of.is_empty() || transports.iter().any(|transport| of.contains(&transport.as_str()));
+    let changed = FACTS.iter().filter(|(.., of)| matters(of)).filter_map(|(pointer, name, _)| {
+        let (then, now) = both(pointer).filter(|(then, now)| then != now)?;
+        Some(format!("{name}: {then} then, {now} now"))
+    });
+    Some(changed.collect())
+}
+
+/// A fact as text. `None`: it is unknown.
+fn known(facts: &Value, pointer: &str) -> Option<String> {
+    match facts.pointer(pointer)? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Array(values) => {
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(values.iter().map(text).collect::<Vec<_>>().join(" "))
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(kernel: &str, congestion: &str) -> Value {
+        json!({
+            "kernel_release": kernel, "cpu": {"model": "Example CPU"},
+            "network": {"congestion_control": congestion, "tcp_rmem_bytes": [4096, 131_072, 6_291_456]},
+        })
+    }
+
+    fn sentences(then: &Value, now: &Value, transport: &str) -> Option<Vec<String>> {
+        changes(then, now, &[transport.to_owned()])
+    }
+
+    #[test]
+    fn same_machine_has_no_changes() {
+        let now = machine("6.12.3", "bbr");
+        assert_eq!(sentences(&now, &now, "tcp"), Some(Vec::new()));
+    }
+    #[test]
+    fn a_card_matters_to_paths_to_other_hosts() {
+        let with = |driver: &str, offloads: &[&str]| {
+            let mut machine = machine("6.18.1", "bbr");
+            machine["network"]["card"] = json!({"driver": driver, "offloads": offloads});
+            machine
+        };
+        let (then, now) = (with("mlx5_core 5.8", &["tso", "gro"]), with("mlx5_core 6.1", &["tso"]));
+        let expected = [
+            "driver of the network card: mlx5_core 5.8 then, mlx5_core 6.1 now",
+            "offloads of the network card: tso gro then, tso now",
+        ];
+        assert_eq!(sentences(&then, &now, OTHER_HOST).unwrap(), expected);
+        assert_eq!(sentences(&then, &now, "tcp"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn another_kernel_is_a_change() {
+        let changed = sentences(&machine("6.18.1", "bbr"), &machine("6.18.2", "bbr"), "tcp").unwrap();
+        assert_eq!(changed, ["kernel: 6.18.1 then, 6.18.2 now"]);
+    }
+
+    #[test]
+    fn only_facts_of_the_transport_count() {
+        let found = sentences(&machine("6.18.1", "bbr"), &machine("6.18.1", "cubic"), "tcp").unwrap();
+        assert_eq!(found, ["net.ipv4.tcp_congestion_control: bbr then, cubic now"]);
+        assert_eq!(sentences(&machine("6.18.1", "bbr"), &machine("6.18.1", "cubic"), "unix"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn other_machine_is_no_change() {
+        let mut other = machine("6.18.1", "bbr");
+        other["cpu"]["model"] = json!("Other CPU");
+        assert_eq!(sentences(&machine("6.12.1", "bbr"), &other, "tcp"), None);
+        assert_eq!(sentences(&json!(null), &machine("6.18.1", "bbr"), "tcp"), None);
+    }
+
+    #[test]
+    fn unknown_fact_is_no_change() {
+        let mut then = machine("6.18.1", "bbr");
+        then["network"]["congestion_control"] = json!(null);
+        assert_eq!(sentences(&then, &machine("6.18.1", "bbr"), "tcp"), Some(Vec::new()));
+    }
 }

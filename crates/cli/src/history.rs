@@ -7,9 +7,8 @@ use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, note_between, of_plan, older};
+use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, is_same_system, note_between, of_plan, older};
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
-use crate::machine_changes::is_same_system;
 use crate::{args, design_flags, stored, terminal};
 
 /// `bytegauge report compare BEFORE AFTER`.

@@ -18,7 +18,6 @@ mod history;
 mod interrupt;
 mod interval_lines;
 mod json_stream;
-mod machine_changes;
 mod measure;
 mod mesh;
 mod observe;
