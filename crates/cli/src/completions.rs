@@ -6,7 +6,6 @@ use clap::{ArgMatches, Command};
 
 use crate::command_line;
 use crate::exit_code::{DONE, Failure};
-use crate::print::in_locale;
 use crate::terminal;
 
 /// Completions for a shell.
@@ -55,6 +54,6 @@ pub fn man() -> Result<u8, Failure> {
         let section = String::from_utf8_lossy(&section).replace(".SH EXTRA", notes).replace(".SH ", ".SS ");
         page.extend((section + ".fi\n").bytes());
     }
-    terminal::print_data(&in_locale(String::from_utf8_lossy(&page).into_owned()));
+    terminal::print_data(&String::from_utf8_lossy(&page));
     Ok(DONE)
 }

@@ -1,4 +1,4 @@
-//! The characters and widths of text for people, and the welcome. Writes nothing.
+//! The widths of text for people, and the welcome. Writes nothing.
 
 use bytegauge_model::escape;
 use bytegauge_report::words::fit::{text_width, wrap};
@@ -22,14 +22,7 @@ with 95 % intervals.
 All commands: bytegauge --help
 ";
 
-/// Text for users, in the characters of their locale: ASCII in `C` and `POSIX`. Output for programs does not change, and
-/// neither does any text without a locale.
-pub fn in_locale(text: String) -> String {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
-    if set.is_some_and(|locale| locale == "C" || locale == "POSIX") { ascii(&text) } else { text }
-}
-
-/// The same lines in at most `width` columns, hidden characters escaped. A longer line continues under its last column, or
+/// Lines in at most `width` columns, hidden characters escaped. A longer line continues under its last column, or
 /// indented. A command stays whole, so that it can be copied.
 pub fn fitted<'a>(lines: impl IntoIterator<Item = &'a str>, width: usize) -> String {
     let mut out = String::new();
@@ -51,44 +44,6 @@ pub fn fitted<'a>(lines: impl IntoIterator<Item = &'a str>, width: usize) -> Str
         }
     }
     out
-}
-
-/// The same text in ASCII. Marks and lines keep their width, so that columns stay where they are, and differ as before.
-fn ascii(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\0'..='\x7f' => plain.push(character),
-            '±' => plain.push_str("+-"),
-            '–' | '—' | '─' | '−' | '·' => plain.push('-'),
-            '│' | '├' | '┤' => plain.push('|'),
-            '┼' => plain.push('+'),
-            '×' => plain.push('x'),
-            'µ' | 'μ' => plain.push('u'),
-            '≤' => plain.push_str("<="),
-            '≥' => plain.push_str(">="),
-            '…' => plain.push_str("..."),
-            '²' => plain.push('2'),
-            '√' => plain.push_str("sqrt "),
-            '●' => plain.push('*'),
-            '○' => plain.push('o'),
-            '✓' => plain.push('+'),
-            '★' => plain.push('!'),
-            '◆' => plain.push('#'),
-            '◇' => plain.push('%'),
-            '→' | '▶' => plain.push('>'),
-            '▷' => plain.push(')'),
-            '◀' => plain.push('<'),
-            '◁' => plain.push('('),
-            '↓' => plain.push('v'),
-            'α' => plain.push('a'),
-            '\u{2580}'..='\u{259f}' => plain.push('#'),
-            '“' | '”' => plain.push('"'),
-            '‘' | '’' => plain.push('\''),
-            _ => plain.push('?'),
-        }
-    }
-    plain
 }
 
 /// Whether `TERM` names a terminal without colours and cursor movement.

@@ -15,19 +15,18 @@ use bytegauge_model::escape;
 use bytegauge_report::render::{self, TerminalStyle};
 use clap::builder::StyledStr;
 
-use crate::print::in_locale;
 
 /// The first failure of standard output that is no closed pipe.
 static FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Prints text for people on standard output.
 pub fn print(text: &str) {
-    finish(anstream::stdout().write_all(shown(text).as_bytes()));
+    finish(anstream::stdout().write_all(escape::lines(text).as_bytes()));
 }
 
 /// Prints text for people, made by `text` for a style, in colour where the style asks for it.
 pub fn print_styled(style: &TerminalStyle, text: impl Fn(&TerminalStyle) -> String) {
-    let text = in_locale(render::on_terminal(style, text));
+    let text = render::on_terminal(style, text);
     finish(anstream::stdout().write_all(text.as_bytes()));
 }
 
@@ -49,7 +48,7 @@ pub fn print_json_line(value: &serde_json::Value) {
 /// Tells people something on standard error. The text ends without a newline.
 pub fn note(text: &str) {
     // A reader of standard error that has left, or a full disk, must not end a session.
-    let _ = writeln!(anstream::stderr(), "{}", shown(text));
+    let _ = writeln!(anstream::stderr(), "{}", escape::lines(text));
 }
 
 /// Writes cursor movements and text of the display on standard error, as it is: its format has escaped it.
@@ -79,9 +78,9 @@ pub fn help(text: &StyledStr) {
 
 /// Text of clap with its colours, without other control sequences.
 fn styled(text: &StyledStr) -> String {
-    in_locale(render::on_terminal(&TerminalStyle { colour: true, ..TerminalStyle::default() }, |style| {
+    render::on_terminal(&TerminalStyle { colour: true, ..TerminalStyle::default() }, |style| {
         if style.colour { text.ansi().to_string() } else { text.to_string() }
-    }))
+    })
 }
 
 /// Prints help on standard output, or a usage error on standard error, as clap formats them.
@@ -126,9 +125,4 @@ fn finish(written: io::Result<()>) {
         }
         _ => {}
     }
-}
-
-/// Text for people as it is written.
-fn shown(text: &str) -> String {
-    escape::lines(&in_locale(text.to_owned())).into_owned()
 }

@@ -68,7 +68,7 @@ impl Display {
         self.last = Instant::now();
         match &mut self.redraw {
             Some(redraw) => put(redraw, |columns| self.standing.progress(columns)),
-            None => terminal::note(&print::in_locale(self.standing.progress(usize::MAX))),
+            None => terminal::note(&self.standing.progress(usize::MAX)),
         }
     }
 
@@ -160,7 +160,7 @@ fn in_place() -> bool {
 fn put(redraw: &mut Redraw, line: impl Fn(usize) -> String) {
     let columns = terminal::error_width();
     let fits = columns.saturating_sub(1);
-    let line = cut_anywhere(&print::in_locale(line(fits)), fits, &print::in_locale("…".into()));
+    let line = cut_anywhere(&line(fits), fits, "…");
     terminal::draw(&redraw.draw(&line, columns));
 }
 

@@ -112,28 +112,6 @@ fn the_report_on_a_terminal_that_is_none() {
 }
 
 #[test]
-fn an_ascii_locale_gets_ascii() {
-    let bench = Bench::new();
-    let ran = bench.shell(&format!("LC_ALL=C exec \"$BYTEGAUGE\" {QUICK}")).exits(0);
-    assert!(ran.stdout.is_ascii() && ran.stderr.is_ascii(), "{ran}");
-    let full = bench.shell("LC_ALL=C exec \"$BYTEGAUGE\" report --full").exits(0);
-    assert!(full.stdout.is_ascii() && full.stdout.contains("--"), "{full}");
-    assert!(ran.stdout.contains('#'), "bars: {ran}");
-    for (variables, ascii) in [("LANG=POSIX", true), ("LANG=C LC_ALL=C.UTF-8", false), ("LC_ALL= LANG=C", true)] {
-        let ran = bench.shell(&format!("unset LC_ALL LC_CTYPE LANG; {variables} exec \"$BYTEGAUGE\" report")).exits(0);
-        assert_eq!(ran.stdout.is_ascii(), ascii, "{variables}: {ran}");
-    }
-    for words in ["stream --help", "report import --help", "man"] {
-        let ran = bench.shell(&format!("LC_ALL=C exec \"$BYTEGAUGE\" {words}"));
-        assert!(ran.stdout.is_ascii() && ran.stderr.is_ascii(), "{words}: {ran}");
-    }
-    assert!(!bench.shell("LC_ALL=C.UTF-8 exec \"$BYTEGAUGE\" report import --help").exits(0).stdout.is_ascii());
-    // Programs read UTF-8, whatever the locale.
-    let document = bench.shell("LC_ALL=C exec \"$BYTEGAUGE\" report --format json").exits(0).json();
-    assert_eq!(document, bench.run("report --format json").exits(0).json());
-}
-
-#[test]
 fn colour_is_for_terminals_that_want_it() {
     if !possible("a terminal", "script", &["-qec", "true", "/dev/null"]) {
         return;
