@@ -116,9 +116,8 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
         ComparedSide::Run(words) | ComparedSide::Cmd(words) | ComparedSide::Start(words) => (*words).to_owned(),
     };
     let failed = |text: String| Failure::usage(format!("{flag}: {text}"));
-    let words = args::joined(["bytegauge".into()].into_iter().chain(words.split_whitespace().map(Into::into)));
     let given = command_line::lazy_command()
-        .try_get_matches_from(words)
+        .try_get_matches_from(["bytegauge"].into_iter().chain(words.split_whitespace()))
         .map_err(|error| failed(first_line(&error.to_string())))?;
     let known = given.subcommand().and_then(|(name, given)| Some((name.parse::<Workload>().ok()?, given)));
     let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Tune) else {

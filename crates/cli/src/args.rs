@@ -13,29 +13,6 @@ use clap::parser::ValueSource;
 
 use crate::exit_code::Failure;
 
-/// The words of a command line, each negative value joined to its flag: `--time -5s` is a wrong budget, not a
-/// flag called `-5`. The words behind `--` are those of a program.
-pub fn joined(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut joined: Vec<OsString> = Vec::new();
-    let mut in_program = false;
-    for word in given {
-        in_program |= word == "--";
-        let is_negative = |text: &str| text.starts_with('-') && text[1..].starts_with(|c: char| c.is_ascii_digit());
-        let negative = word.to_str().is_some_and(is_negative);
-        let flag = joined.last_mut().filter(|last| {
-            last.to_str().is_some_and(|text| text.starts_with("--") && text.len() > 2 && !text.contains('='))
-        });
-        match flag {
-            Some(flag) if negative && !in_program => {
-                flag.push("=");
-                flag.push(word);
-            }
-            _ => joined.push(word),
-        }
-    }
-    joined
-}
-
 /// The words that define the question: those after the program's name, without --store and --resume. Empty if a word is no
 /// text.
 pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
@@ -161,17 +138,5 @@ mod tests {
         check("stream --read-size 4K,64K --resume 3 -q", "stream --read-size 4K,64K -q");
         check("stream --resume --until conclusive", "stream --until conclusive");
         check("check --values 1,2 -- dd --store x --resume 2", "check --values 1,2 -- dd --store x --resume 2");
-    }
-
-    #[test]
-    fn negative_values_belong_to_their_flags() {
-        let check = |words: &str, expected: &str| {
-            let joined = joined(words.split(' ').map(OsString::from));
-            assert_eq!(joined, expected.split(' ').collect::<Vec<_>>());
-        };
-        check("x --time -5s --dry-run", "x --time=-5s --dry-run");
-        check("x --read-size=4K -1 -o 2", "x --read-size=4K -1 -o 2");
-        check("x -- -1", "x -- -1");
-        check("x -- gzip --keep -9", "x -- gzip --keep -9");
     }
 }

@@ -49,7 +49,7 @@ use exit_code::Failure;
 fn main() -> ExitCode {
     plain_on_dumb_terminals();
     interrupt::survive_file_limits();
-    let words = args::joined(std::env::args_os());
+    let words: Vec<OsString> = std::env::args_os().collect();
     let (code, matches) = match command_line::lazy_command().try_get_matches_from(&words) {
         Ok(matches) => (dispatch(&matches).unwrap_or_else(|failure| failed(&failure, Some(&matches))), Some(matches)),
         Err(error) if error.kind() == ErrorKind::DisplayHelp && command_line::is_full_help(&words) => {

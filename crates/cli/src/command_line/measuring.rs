@@ -209,9 +209,7 @@ pub fn factor_args(workload: Option<Workload>) -> Vec<Arg> {
     let mut args: Vec<Arg> = flags.into_iter().map(|(flag, factors)| factor_arg(flag, &factors, workload)).collect();
     if workload == Some(Workload::Call) {
         let help = "Set --server-engine and --client-engine";
-        args.push(
-            Arg::new("engine").long("engine").value_name("LIST").help(help).help_heading(HelpSection::Engines.title()),
-        );
+        args.push(valued("engine", "LIST", help).help_heading(HelpSection::Engines.title()));
     }
     args
 }
@@ -233,7 +231,7 @@ fn factor_arg(flag: String, factors: &[&'static Factor], workload: Option<Worklo
     let long: Vec<String> = factors.iter().map(long_of).collect();
     // Clap needs names that live as long as the program; each is made once.
     let flag: &'static str = Box::leak(flag.into_boxed_str());
-    let arg = Arg::new(flag).long(flag).value_name("LIST").help(factors[0].summary).long_help(long.join("\nor: "));
+    let arg = valued(flag, "LIST", factors[0].summary).long_help(long.join("\nor: "));
     let arg = arg.help_heading(factors[0].section.title());
     // A switch that is off by default is turned on by its name alone.
     match factors.iter().all(|factor| matches!(factor.kind, LevelKind::Switch { auto: false })) {

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, value_parser};
 
-/// An option with a value.
+/// An option with a value. A negative number is one: what reads the value names what is wrong with it.
 pub fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
+    Arg::new(name).long(name).value_name(value).help(help).allow_negative_numbers(true)
 }
 
 /// An option without a value.

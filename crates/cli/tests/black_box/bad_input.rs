@@ -233,13 +233,13 @@ fn mesh_is_refused_before_it_measures() {
 #[test]
 fn design() {
     check("stream --time 0s", &["--time"]);
-    check("stream --time -5s", &["--time", "negative"]);
+    check("stream --time=-5s", &["--time", "negative"]);
     check("stream --time soon", &["--time", "write for example"]);
     check("stream --time 10", &["--time", "use ns, us, ms, s, m"]);
     check("stream --margin 0", &["--margin", "5%"]);
     check("stream --margin 200%", &["--margin", "5%"]);
     check("stream --margin much", &["--margin", "5%"]);
-    check("stream --margin -5%", &["--margin", "5%"]);
+    check("stream --margin=-5%", &["--margin", "5%"]);
     check("stream --blocks 0", &["--blocks", "use 1 to 100000"]);
     check("stream --blocks -1", &["--blocks", "use 1 to 100000"]);
     check("stream --blocks many", &["--blocks", "use 1 to 100000"]);
