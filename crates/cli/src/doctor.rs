@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fs, thread};
 
-use bytegauge_model::{Nanos, escape, kernel_faults};
-use bytegauge_report::words::fit::{cut, wrap};
+use bytegauge_model::{Nanos, kernel_faults};
+use bytegauge_report::words::fit::wrap;
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::proc_stat::{CpuTicks, MachineSample};
@@ -22,9 +22,6 @@ use crate::{args, terminal};
 
 /// Default of `--time`. CPU steal varies: a session measures for longer.
 const LOOK: Nanos = Nanos(3_000_000_000);
-
-/// Observation time where the user waits for a screen.
-const GLANCE: Nanos = Nanos(500_000_000);
 
 /// Shorter observations see too few ticks of the kernel's counters, of 10 ms each.
 const LOOK_MIN: Nanos = Nanos(100_000_000);
@@ -121,21 +118,6 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let is_bad = symptoms.iter().any(|symptom| symptom.state == State::Fix);
     Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
-}
-
-/// The first findings to fix, one in each line of at most `width` characters.
-pub fn worst(width: usize) -> Vec<String> {
-    let symptoms = symptoms(&MachineEnvironment::read(), &facts(GLANCE));
-    let to_fix: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == State::Fix).collect();
-    let mut lines = Vec::new();
-    for symptom in to_fix.iter().take(2) {
-        let line = format!("Fix    {}: {}", symptom.name, symptom.found);
-        lines.push(cut(&escape::line(&line), width));
-    }
-    if !to_fix.is_empty() {
-        lines.push(format!("       bytegauge doctor shows the commands ({} to fix)", to_fix.len()));
-    }
-    lines
 }
 
 /// A command as a shell takes it: a long pipe is broken behind its `|`.

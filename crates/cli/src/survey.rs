@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytegauge_harness::{Ended, RunOptions, machine_probe};
-use bytegauge_model::unit::significant;
+use bytegauge_harness::{Ended, RunOptions};
 use bytegauge_plan::built_in::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{Plan, PlanError, resolve};
 use bytegauge_report::render::screen;
@@ -13,7 +12,7 @@ use clap::{ArgMatches, Id};
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, verdict_code};
 use crate::measure::Shown;
-use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
+use crate::{args, design_flags, interrupt, measure, page, stored, terminal};
 
 /// The arguments of `run` that a survey has.
 const OPTIONS: [&str; 9] = ["plan", "store", "only", "time", "seed", "half-load", "dry-run", "quiet", "no-page"];
@@ -89,16 +88,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let ids: Vec<String> = views.iter().map(|view: &Report| view.session.to_string()).collect();
-    let mut end = limits().to_vec();
-    end.extend(doctor::worst(width));
-    if ids.is_empty() {
-        end.push("nothing was measured".into());
-    } else {
-        let called = &style.program;
-        end.push(format!("All details: {called} report {}", ids[0]));
-        end.push(format!("Page:        {called} report {} --html survey.html", ids.join(" ")));
-    }
-    terminal::print(&format!("\n{}\n", end.join("\n")));
+    let called = &style.program;
+    terminal::print(&match ids.first() {
+        None => "\nnothing was measured\n".to_owned(),
+        Some(first) => format!(
+            "\nAll details: {called} report {first}\nPage:        {called} report {} --html survey.html\nNoise:       {called} doctor\n",
+            ids.join(" ")
+        ),
+    });
     if interrupted {
         terminal::note("interrupted: everything measured is kept");
     }
@@ -133,17 +130,6 @@ fn planned(
         Err(error @ PlanError::NothingLeft(_)) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The best values of a CPU, in lines that fit the narrowest screen.
-fn limits() -> [String; 2] {
-    let found = machine_probe::measure();
-    let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
-    let (caches, memory) = (gib(found.copy_cached), gib(found.copy_memory));
-    [
-        format!("One CPU copies {caches} GiB/s in its caches and {memory} GiB/s in memory."),
-        format!("A system call takes {} ns.", significant(found.system_call_ns, 3)),
-    ]
 }
 
 /// The named steps, or all.

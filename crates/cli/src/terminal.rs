@@ -15,7 +15,6 @@ use bytegauge_model::escape;
 use bytegauge_report::render::{self, TerminalStyle};
 use clap::builder::StyledStr;
 
-
 /// The first failure of standard output that is no closed pipe.
 static FAILURE: OnceLock<String> = OnceLock::new();
 

@@ -23,11 +23,6 @@ pub fn spawn_error_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Enters the kernel and returns: the minimum of every system call (getppid(2), which no library caches).
-pub fn system_call() {
-    let _ = getppid();
-}
-
 /// Makes the child that `command` will start be killed when its parent ends.
 ///
 /// The kernel watches the *thread* that spawns: start such children from a thread that lives as long as they must,

@@ -23,7 +23,7 @@ fn survey_runs_built_in_plans() {
     let ran = bench.run("run survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
     let ran = ran.prints(&["1/2 buffer-size", "its part of the time is too short", "2/2 udp-echo: ", "(session 1)"]);
     // Whether so short a look names a server is the machine's business.
-    let ran = ran.prints(&["One CPU copies", "bytegauge report 1 --html survey.html"]);
+    let ran = ran.prints(&["bytegauge report 1 --html survey.html", "bytegauge doctor"]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
     // Nothing is cut off where no screen is, and what is to be typed is a line of its own.
     assert!(ran.stdout.lines().all(|line| !line.ends_with('…')), "{ran}");
