@@ -16,59 +16,45 @@ pub struct MeshRow {
     /// The part of the mesh that it belongs to.
     pub place: SlotPlace,
     /// The option, by its position in the settings; `None` in a row of a part that was not measured at all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<u32>,
     /// The rank that sent or called; `None` in a row of a part that was not measured at all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Rank>,
     /// How it ended.
     pub outcome: Outcome,
     /// The begin by the clock of rank 0, nanoseconds of Unix time; off by the time of a message between both at most.
     pub started_unix_ns: u64,
     /// Length of the measured window, nanoseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub window_ns: u64,
     /// Bytes that arrived within it; of calls, bytes in both directions at the client.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub bytes: u64,
     /// Calls that were completed within it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub calls: u64,
     /// Bytes or calls per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// CPU time of the sender's end in the window, nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_cpu_ns: Option<u64>,
     /// CPU time of the receiver's end in the window, nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_cpu_ns: Option<u64>,
     /// Retransmitted segments of all flows, by the sender's kernel (`TCP_INFO`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// The smallest round-trip time of all flows, by the sender's kernel (`TCP_INFO`), microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rtt_us: Option<u64>,
     /// Time in which the receiver's window was the limit, all flows, microseconds (`TCP_INFO`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_us: Option<u64>,
     /// Time in which the send buffer was the limit, all flows, microseconds (`TCP_INFO`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
     /// Datagrams of all flows that were sent and did not arrive; absent without datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
     /// Bytes per second that streams moved in both directions together while the calls were measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_rate: Option<f64>,
     /// Times of the calls that ended within the window (HdrHistogram V2, base64, nanoseconds).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
     /// Ages of calls when the window began, of those that had begun before (as `latency`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entered: Option<String>,
     /// Ages of calls when the window ended, of those that had not ended (as `latency`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
 }
 
@@ -225,9 +211,4 @@ fn lost(sender: &EndReport, receiver: &EndReport) -> Option<u64> {
 /// The sum of the numbers that are there; `None` if there is none.
 fn total(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     numbers.flatten().fold(None, |sum: Option<u64>, number| Some(sum.unwrap_or(0).saturating_add(number)))
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }

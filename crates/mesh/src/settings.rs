@@ -39,7 +39,6 @@ pub struct MeshSettings {
     /// Which ranks measure each other.
     pub pattern: MeshPattern,
     /// The external server that ranks call, as rank 0 names it. Its number is that after the last rank.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Repetitions of the pattern.
     pub replicates: u32,

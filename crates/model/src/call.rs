@@ -42,18 +42,14 @@ pub struct CallReport {
     /// From the beginning of a call to the last byte of its reply.
     pub total: Option<EncodedHistogram>,
     /// From the arrival of one part of a reply to that of the next, where replies have parts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<EncodedHistogram>,
     /// How old calls were when the window closed that had begun and were not over. Absent in sessions that were stored
     /// without.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<EncodedHistogram>,
     /// How old calls were when the window opened that had begun and were not over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub entered: Option<EncodedHistogram>,
     /// How late the client began calls that were completed within the window: from the moment at which a call was due and its
     /// flow free to begin it. Absent where calls have no intended moments, and in sessions that were stored without.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<EncodedHistogram>,
     /// Errors, by class, over the client's whole life.
     pub errors: Vec<CallError>,
@@ -62,10 +58,8 @@ pub struct CallReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<Probe>,
     /// Counts of datagrams, where calls are carried by them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagrams>,
     /// Connections over TCP for which the queues of the listeners had no room, by the listeners' own counts: only servers have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_drops: Option<u64>,
 }
 

@@ -78,28 +78,20 @@ pub struct EndReport {
     #[serde(deserialize_with = "at_most::<FLOW_REPORTS_MAX, _, _>")]
     pub flows: Vec<FlowReport>,
     /// Measurements of the calls, at the end that made them; of urgent messages, at the end that read them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<CallReport>>,
     /// Counts of the engine, if it keeps any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<Box<EngineReport>>,
     /// Counts of datagrams, if there were any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<DatagramReport>>,
     /// Counts of a ring.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<Box<RingReport>>,
     /// Counts of a relay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<Box<RelayReport>>,
     /// Facts about a program that was the relay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub relay_program: Option<Box<RelayProgramReport>>,
     /// The result of the user's program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<TaskReport>>,
     /// The results of the iperf3 server that was the other end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<Box<Iperf3Report>>,
 }
 
@@ -187,7 +179,6 @@ pub struct FlowReport {
     /// Options as the kernel set them.
     pub options: Arc<EffectiveOptions>,
     /// Counts of datagrams, if there were any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<DatagramReport>>,
     /// Whether its bytes went back, to the end that had connected, in both directions at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -218,10 +209,8 @@ pub struct TcpReport {
     /// Bytes received.
     pub bytes_received: OptionalCount,
     /// Whether a connection of MPTCP used it, and not TCP as a fallback.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<bool>,
     /// Whether data that went with the SYN was accepted; only where Fast Open was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub syn_data: Option<bool>,
 }
 
@@ -288,19 +277,14 @@ pub struct Iperf3Report {
     /// CPU time of the server's process over the test, percent of one CPU.
     pub cpu_percent: f64,
     /// Segments that the server sent again; absent where it did not write or does not count them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// The congestion control of the server's connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// Datagrams that the server sent, or at a server that read the highest number that came; absent over TCP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
     /// Datagrams that the server misses, where it read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
     /// The largest jitter of a data connection (RFC 3550), where the server read datagrams, nanoseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,
 }
 

@@ -167,14 +167,11 @@ pub struct RelayReport {
     pub given_down: u64,
     /// Bytes received from the ends that connect, by `TCP_INFO`, for connections that ended in order; absent unless it is
     /// available for all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_up: Option<u64>,
     /// Capacity of each of its pipes as the kernel made it, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pipe_size: Option<u64>,
     /// CPU time in which the whole machine of a relay on another host was busy, from before the first byte to after the last,
     /// nanoseconds (ticks of 10 ms: sum before use); absent where the relay is on this host.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_busy_ns: Option<u64>,
 }
 

@@ -291,7 +291,6 @@ impl RelayPlaces {
 #[serde(default)]
 pub struct RelayProgramReport {
     /// The output of its version option; absent if it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Its processes when the window closed, those that it started included.
     pub processes: u64,
@@ -301,7 +300,6 @@ pub struct RelayProgramReport {
     pub stopped_by_force: bool,
     /// The source of its CPU time, or why there is none; absent in sessions of older versions, which read
     /// that of its process tree.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<String>,
 }
 

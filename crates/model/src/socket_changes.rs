@@ -73,10 +73,8 @@ pub struct OptionChange {
     /// The factor of the option: `notsent_lowat`.
     pub option: String,
     /// The level to set; without one, the program's own call is removed and the kernel's default stays.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
     /// The program whose sockets are changed, where the changes of a session are not all on the same one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<ChangedProgram>,
 }
 
@@ -200,38 +198,27 @@ pub struct SocketChanges {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<String>,
     /// The sockets of a run before, in which nothing was changed: of the server where both programs are changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<SocketsSeen>,
     /// Those of the client, where both programs are changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_client: Option<SocketsSeen>,
     /// The calls of their programs in that run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ProgramCalls>,
     /// Time of the command in that run, nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_it_is_ns: Option<u64>,
     /// Time of that run with the start and end of its programs, nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_ns: Option<u64>,
     /// Whether they are screened: they follow from the watched run, or that took so long that the user's changes cannot all have enough
     /// runs.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub are_proposed: bool,
     /// What the filter adds to a system call of the program, nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_ns: Option<u64>,
     /// Whether this run is the watched one, in which the program's own options are reported.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub watches: bool,
     /// The running program whose sockets are changed; absent where trials start it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<RunningService>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl SocketChanges {

@@ -65,10 +65,8 @@ pub struct SocketsSeen {
     /// Sockets that got the options of the run.
     pub changed: u64,
     /// The first change that did not take effect, and the reason.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ineffective: Option<String>,
     /// Why the connections that a listener accepts do not get an option, which other sockets may have got.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_inherited: Option<String>,
     /// Rings of io_uring, whose operations on sockets are not seen.
     pub rings: u64,
@@ -86,13 +84,10 @@ pub struct ProgramCalls {
     /// Its name.
     pub program: String,
     /// Its reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<CallSizes>,
     /// Its writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<CallSizes>,
     /// Its reads to slow addresses, if most are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_reads: Option<SlowReads>,
 }
 
@@ -104,10 +99,8 @@ pub struct CallSizes {
     /// Bytes that it moves: the median; the mean of calls that move many messages.
     pub moved: u64,
     /// Bytes that most calls ask for, where that could be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u64>,
     /// Calls to a message of a conversation, on average.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub per_message: Option<f64>,
 }
 

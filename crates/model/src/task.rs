@@ -86,21 +86,16 @@ pub struct ProgramTask {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_value: BTreeMap<String, Vec<String>>,
     /// The command that is run before each trial, unmeasured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Vec<String>>,
     /// The server that the command talks to, started for every trial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerTask>,
     /// The metric.
     pub metric: Metric,
     /// The options that values change on the sockets of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<SocketChanges>,
     /// The value that the user has now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Level>,
     /// The recommendation of an earlier session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
 }
 
@@ -159,10 +154,8 @@ pub struct TaskReport {
     /// The unit of the rate.
     pub counted: Counted,
     /// CPU time of the server and its children from when it was ready to its end, nanoseconds; absent where there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
     /// What a running program did; absent where the trial started the program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Box<ServiceCounts>>,
     /// The running program has ended, or could not be left as it was: no other trial can be made.
     pub service_lost: bool,
@@ -174,20 +167,16 @@ pub struct TaskReport {
     /// No connection of the command reached its server.
     pub server_unreached: bool,
     /// The port that such a command names, at which nothing listens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong_port: Option<u16>,
     /// Processes that remained when the command had ended, and were ended.
     pub left_behind: u64,
     /// The server ignored its signal and was killed.
     pub stopped_by_force: bool,
     /// The sockets of the changed program; absent where none is changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Box<SocketsSeen>>,
     /// Those of the command, where a watched run has those of its server above.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command_sockets: Option<Box<SocketsSeen>>,
     /// The counter's value while the command ran; absent without a counter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
 }
 

@@ -304,24 +304,19 @@ pub struct MachineUse {
     /// `NET_RX` soft interrupts per CPU.
     pub net_rx: Vec<u64>,
     /// The kernel's counts of UDP; absent if there are none, or it hides them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<Box<UdpUse>>,
     /// Acknowledgements that the kernel sent because their timer had run out, in the whole network namespace
     /// (`DelayedACKs` of `/proc/net/netstat`); absent where the path is not TCP or the kernel hides it.
-    #[serde(skip_serializing_if = "OptionalCount::is_none")]
     pub delayed_acks: OptionalCount,
     /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
-    #[serde(skip_serializing_if = "OptionalCount::is_none")]
     pub listen_overflows: OptionalCount,
     /// Times that TCP sent again because nothing had been acknowledged for the retransmission time-out, counted in the same way
     /// (`TCPTimeouts`).
-    #[serde(skip_serializing_if = "OptionalCount::is_none")]
     pub timeouts: OptionalCount,
     /// Counts of TCP segments that found no room at a receiver, counted in the same way, by the kernel's names; those that rose.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tcp_drops: BTreeMap<String, u64>,
     /// Counts of the emulated link between the ends; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Box<LinkUse>>,
 }
 

@@ -35,7 +35,6 @@ pub struct SocketWaits {
     /// Of this, time in which the own send buffer was the limit, microseconds.
     pub buffer_us: u64,
     /// The least receive buffer that the program has fixed, bytes as the kernel counts them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_receive: Option<u64>,
     /// The congestion controls that its connections have.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

@@ -59,13 +59,10 @@ pub struct Plan {
     #[serde(default)]
     pub workload: Workload,
     /// The user's program, in the workload tune.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ProgramTask>,
     /// The two sides of a comparison of two, in such a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versus: Option<Versus>,
     /// The name under which the session is kept for later comparisons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
     /// The command line, so that the same plan can be repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +70,6 @@ pub struct Plan {
     /// Seed of every random choice.
     pub seed: u64,
     /// What its user wants to compare; `None` for what suits each test.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Cost>,
     /// "Within x of the best", as a share.
     pub margin: f64,
