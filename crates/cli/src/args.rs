@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Nanos, Transport, WORKLOADS, Workload};
-use bytegauge_plan::PlanError;
+use bytegauge_model::{Transport, WORKLOADS, Workload};
+use bytegauge_plan::{PlanError, spec};
 use bytegauge_sys::environment::MachineEnvironment;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -104,10 +104,8 @@ pub fn needed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Res
 
 /// A time during which something is measured, nanoseconds: 0 is refused.
 pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
-    match parsed(matches, name)? {
-        Some(Nanos(0)) => Err(Failure::usage(format!("--{name}: a session needs time: give for example 60s"))),
-        time => Ok(time.map(|Nanos(ns)| ns)),
-    }
+    let time = text(matches, name).map(spec::time_ns).transpose();
+    time.map_err(|why| Failure::usage(format!("--{name}: {why}")))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use bytegauge_compare::{AcrossView, HistoryView, across, history};
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use bytegauge_plan::spec::MARGINS;
 use bytegauge_report::SessionData;
 use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
@@ -54,7 +55,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     let (before, after) = (load(before)?, load(after)?);
     let mut settings = stored::settings(matches)?;
     if let Some(margin) = args::text(matches, "margin") {
-        settings.margin = Some(design_flags::margin(margin)?);
+        settings.margin = Some(design_flags::share("margin", margin, MARGINS)?);
     }
     let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
         return Err(Failure::usage("there is no earlier session: `bytegauge report list` lists all"));

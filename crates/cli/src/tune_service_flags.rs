@@ -179,7 +179,7 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
         connections: 0,
         is_local: false,
         trial_ns: trial_ns.clamp(TRIAL_NS[0], TRIAL_NS[1]),
-        max_harm: design_flags::max_harm(args::text(matches, "max-harm").unwrap_or(MAX_HARM))?,
+        max_harm: design_flags::share("max-harm", args::text(matches, "max-harm").unwrap_or(MAX_HARM), 0.001..=10.0)?,
     })
 }
 

@@ -4,30 +4,14 @@
 //! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
 
 use bytegauge_model::factor::{self, Factor};
-use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
+use bytegauge_model::{Level, Workload, suggest};
 use toml::{Table, Value};
 
 use crate::PlanError;
-use crate::design::{ANALYSES_MAX, AUDIT_MAX, Finalists};
-use crate::spec::{Part, PlanSpec, ProfileSpec, parse as parse_levels};
+use crate::spec::{DESIGN_KEYS, Part, PlanSpec, ProfileSpec, finalists, parse as parse_levels, time_ns};
 
-/// Keys of a plan other than factors.
-const PLAN_KEYS: &[&str] = &[
-    "name",
-    "summary",
-    "workload",
-    "time",
-    "blocks",
-    "analyses",
-    "long-trials",
-    "margin",
-    "ends",
-    "verify",
-    "half-load",
-    "wants",
-    "profiles",
-    "part",
-];
+/// Keys of a plan other than factors and those of its design.
+const PLAN_KEYS: &[&str] = &["name", "summary", "workload", "wants", "profiles", "part"];
 
 /// Keys of a part other than factors.
 const PART_KEYS: &[&str] = &["screen", "finalists", "trial", "also"];
@@ -68,20 +52,15 @@ impl Reader<'_> {
                 "name" => spec.name = self.text(key, value)?,
                 "summary" => spec.summary = self.text(key, value)?,
                 "workload" => {}
-                "time" => spec.budget_ns = Some(self.duration(key, value)?),
-                "blocks" => spec.blocks = Some(self.count(key, value)?),
-                "analyses" => spec.analyses = self.analyses(key, value)?,
-                "long-trials" => spec.audit = self.audit(key, value)?,
-                "margin" => spec.margin = self.margin(key, value)?,
-                "ends" => spec.ends = self.ends(key, value)?,
-                "half-load" => spec.gentle = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
-                "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
                 "wants" => {
                     spec.wants.extend(self.factors(&self.text(key, value)?, &[])?.iter().map(|factor| factor.name));
                 }
                 "profiles" => spec.profiles = self.profiles(key, value)?,
                 "part" => {}
-                _ => self.part_key(&mut top, key, value, PLAN_KEYS)?,
+                of_design if DESIGN_KEYS.contains(&of_design) => {
+                    self.design(key, value, |text| spec.set_design(of_design, text))?;
+                }
+                _ => self.part_key(&mut top, key, value, &[PLAN_KEYS, &DESIGN_KEYS].concat())?,
             }
         }
         spec.parts = self.parts(table, &top)?;
@@ -116,13 +95,13 @@ impl Reader<'_> {
                     }
                 }
             }
-            "finalists" => part.finalists = Some(self.finalists(key, value)?),
+            "finalists" => part.finalists = Some(self.design(key, value, finalists)?),
             "also" => {
                 for name in self.text(key, value)?.split(',') {
                     part.also.extend(self.factors(name.trim(), &[])?.iter().map(|factor| factor.name));
                 }
             }
-            "trial" => part.trial_ns = Some(self.duration(key, value)?),
+            "trial" => part.trial_ns = Some(self.design(key, value, time_ns)?),
             _ => {
                 for factor in self.factors(key, also)? {
                     let levels = self.levels(factor, value)?;
@@ -141,7 +120,7 @@ impl Reader<'_> {
         }
         if named.is_empty() {
             let flags = factor::flags(self.workload);
-            let known = flags.iter().map(String::as_str).chain(PART_KEYS.iter().copied()).chain(also.iter().copied());
+            let known = flags.iter().map(String::as_str).chain([PART_KEYS, also].concat());
             let hint = suggest::hint(key, known.collect::<Vec<_>>());
             return Err(PlanError::UnknownKey { place: self.place.into(), name: key.into(), hint });
         }
@@ -152,19 +131,19 @@ impl Reader<'_> {
     fn levels(&self, factor: &'static Factor, value: &Value) -> Result<Vec<Level>, PlanError> {
         let text = match value {
             Value::Array(values) => {
-                values.iter().map(|value| self.level_text(factor, value)).collect::<Result<Vec<_>, _>>()?.join(",")
+                values.iter().map(|value| self.level_text(factor.name, value)).collect::<Result<Vec<_>, _>>()?.join(",")
             }
-            value => self.level_text(factor, value)?,
+            value => self.level_text(factor.name, value)?,
         };
         parse_levels(factor, &text)
     }
 
-    fn level_text(&self, factor: &Factor, value: &Value) -> Result<String, PlanError> {
+    fn level_text(&self, key: &str, value: &Value) -> Result<String, PlanError> {
         match value {
             Value::String(text) => Ok(text.clone()),
             Value::Integer(number) => Ok(number.to_string()),
             Value::Boolean(on) => Ok(if *on { "on" } else { "off" }.into()),
-            _ => Err(self.bad(factor.name, "takes a level, a list or a range, such as \"1K..2M\" or [4096, 65536]")),
+            _ => Err(self.bad(key, "takes a level, a list or a range, such as \"1K..2M\" or [4096, 65536]")),
         }
     }
 
@@ -196,47 +175,18 @@ impl Reader<'_> {
         text.parse().map_err(|_| self.bad(key, "is \"stream\", \"call\" or \"ring\""))
     }
 
-    fn ends(&self, key: &str, value: &Value) -> Result<Ends, PlanError> {
-        let text = self.text(key, value)?;
-        text.parse()
-            .map_err(|error: bytegauge_model::name_tables::NameError| self.bad(key, &format!("is wrong: {error}")))
-    }
-
-    fn finalists(&self, key: &str, value: &Value) -> Result<Finalists, PlanError> {
-        match value {
-            Value::String(text) if text == "all" => Ok(Finalists::All),
-            Value::Integer(number @ 2..=64) => Ok(Finalists::Cap(*number as usize)),
-            _ => Err(self.bad(key, "takes a number from 2 to 64, or \"all\"")),
-        }
-    }
-
-    fn margin(&self, key: &str, value: &Value) -> Result<f64, PlanError> {
-        let share = value.as_float().filter(|share| (0.001..=1.0).contains(share));
-        share.ok_or_else(|| self.bad(key, "takes a share from 0.001 to 1.0, such as 0.05"))
-    }
-
-    fn audit(&self, key: &str, value: &Value) -> Result<f64, PlanError> {
-        let share = match value {
-            Value::Boolean(false) => Some(0.0),
-            value => value.as_float().filter(|share| (0.0..=AUDIT_MAX).contains(share)),
+    /// The value of a key that a flag has as well.
+    fn design<T>(
+        &self,
+        key: &str,
+        value: &Value,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, PlanError> {
+        let text = match value {
+            Value::Float(number) => number.to_string(),
+            other => self.level_text(key, other)?,
         };
-        share.ok_or_else(|| self.bad(key, &format!("takes a share from 0.0 to {AUDIT_MAX}, such as 0.1, or false")))
-    }
-
-    fn duration(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
-        let Nanos(ns) =
-            self.text(key, value)?.parse().map_err(|error| self.bad(key, &format!("is no duration: {error}")))?;
-        if ns == 0 { Err(self.bad(key, "must be longer than nothing")) } else { Ok(ns) }
-    }
-
-    fn count(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
-        let count = value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| (1..=100_000).contains(n));
-        count.ok_or_else(|| self.bad(key, "takes a number from 1 to 100000"))
-    }
-
-    fn analyses(&self, key: &str, value: &Value) -> Result<u64, PlanError> {
-        let analyses = self.count(key, value).ok().filter(|analyses| *analyses <= ANALYSES_MAX);
-        analyses.ok_or_else(|| self.bad(key, &format!("takes a number from 1 to {ANALYSES_MAX}")))
+        read(&text).map_err(|why| self.bad(key, &format!("is wrong: {why}")))
     }
 
     fn text(&self, key: &str, value: &Value) -> Result<String, PlanError> {
@@ -303,8 +253,8 @@ mod tests {
             "--read-size: `Q` in `1Q` is not a unit: use B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB",
         );
         check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
-        check_error("time = 60", "p.toml: `time` takes a text in quotes");
-        check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");
+        check_error("time = 60", "p.toml: `time` is wrong: `60` has no unit: use ns, us, ms, s, m, h");
+        check_error("finalists = 1", "p.toml: `finalists` is wrong: `1` is out of range: use 2 to 64, or all");
         check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\", \"call\" or \"ring\"");
         check_error("workload = 1", "p.toml: `workload` takes a text in quotes");
         check_error(

@@ -1,15 +1,17 @@
 //! The user's request, typed: parts, factors with their levels, budget and design.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::PlanError;
-use crate::design::{ANALYSES, AUDIT_SHARE, Finalists};
+use crate::design::{ANALYSES, ANALYSES_MAX, AUDIT_MAX, AUDIT_SHARE, FINALISTS_MIN, Finalists};
 use bytegauge_model::factor::{self, FACTORS, Factor, FactorKey, Role, role_of};
-use bytegauge_model::name_tables::PROFILES;
+use bytegauge_model::name_tables::{NameError, PROFILES};
 use bytegauge_model::relay_program::relay_names;
+use bytegauge_model::unit::UnitError;
 use bytegauge_model::{
-    ComparedCondition, Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload,
+    ComparedCondition, Ends, Level, LevelError, Nanos, Place, ProgramRole, ProgramTask, Transport, Workload,
 };
 
 /// A profile that a plan defines.
@@ -339,4 +341,102 @@ pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
 
 fn at(factor: &Factor, error: LevelError) -> PlanError {
     PlanError::Level { flag: factor.flag(), error }
+}
+
+// The design of a session: keys of a plan, which are flags as well.
+
+/// The keys whose values a plan and a command line write in the same way.
+pub const DESIGN_KEYS: [&str; 8] =
+    ["time", "blocks", "analyses", "long-trials", "margin", "ends", "verify", "half-load"];
+
+/// The acceptable differences from the best.
+pub const MARGINS: RangeInclusive<f64> = 0.001..=1.0;
+
+/// More finalists than this are all of them.
+const FINALISTS_MOST: usize = 64;
+
+impl PlanSpec {
+    /// Sets one of the [`DESIGN_KEYS`].
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what to write.
+    pub fn set_design(&mut self, key: &str, text: &str) -> Result<(), String> {
+        let is_on = || match text {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(format!("`{text}` is no switch: use true or false")),
+        };
+        match key {
+            "time" => self.budget_ns = Some(time_ns(text)?),
+            "blocks" => self.blocks = Some(count(text, 100_000).map_err(|why| why + " (6 or more for intervals)")?),
+            "analyses" => self.analyses = count(text, ANALYSES_MAX)?,
+            "long-trials" if text == "off" => self.audit = 0.0,
+            "long-trials" => self.audit = share(text, 0.0..=AUDIT_MAX).map_err(|why| why + ", or off")?,
+            "margin" => self.margin = share(text, MARGINS)?,
+            "ends" => self.ends = text.parse().map_err(|error: NameError| error.to_string())?,
+            "verify" => self.verify = is_on()?,
+            _ => self.gentle = is_on()?,
+        }
+        Ok(())
+    }
+}
+
+/// A time in which something is measured, nanoseconds.
+///
+/// # Errors
+/// If it is no time, or none at all.
+pub fn time_ns(text: &str) -> Result<u64, String> {
+    match text.parse().map_err(|error: UnitError| error.to_string())? {
+        Nanos(0) => Err("a session needs time: give for example 60s".into()),
+        Nanos(ns) => Ok(ns),
+    }
+}
+
+/// A count from 1 to `most`.
+fn count(text: &str, most: u64) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| (1..=most).contains(count));
+    count.ok_or_else(|| format!("`{text}` is out of range: use 1 to {most}"))
+}
+
+/// How many options are confirmed.
+///
+/// # Errors
+/// The numbers that are allowed.
+pub fn finalists(text: &str) -> Result<Finalists, String> {
+    let cap = text.parse().ok().filter(|cap| (FINALISTS_MIN..=FINALISTS_MOST).contains(cap)).map(Finalists::Cap);
+    cap.or((text == "all").then_some(Finalists::All))
+        .ok_or_else(|| format!("`{text}` is out of range: use {FINALISTS_MIN} to {FINALISTS_MOST}, or all"))
+}
+
+/// `5%` or `0.05`. `1` could be either 1 % or 100 %.
+///
+/// # Errors
+/// The shares that are allowed.
+pub fn share(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0).ok(),
+        None => text.parse().ok().filter(|share| *share < 0.5),
+    };
+    share.filter(|share| range.contains(share)).ok_or_else(|| {
+        let [least, most] = [range.start(), range.end()].map(|share| share * 100.0);
+        format!("`{text}` is not a share: use {least}% to {most}%, such as 5% or 0.05")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        assert_eq!((share("5%", MARGINS), share("0.1", MARGINS)), (Ok(0.05), Ok(0.1)));
+        assert!(share("1", MARGINS).unwrap_err().contains("`1` is not a share: use 0.1% to 100%"));
+        assert!(["0", "-5%", "much"].iter().all(|text| share(text, MARGINS).is_err()));
+        let mut spec = PlanSpec::named("stream", Workload::Stream);
+        for (text, expected) in [("off", 0.0), ("20%", 0.2), ("0", 0.0)] {
+            spec.set_design("long-trials", text).unwrap();
+            assert_eq!(spec.audit, expected, "{text}");
+        }
+        assert!(["on", "60%", "-1%"].iter().all(|text| spec.set_design("long-trials", text).is_err()));
+    }
 }

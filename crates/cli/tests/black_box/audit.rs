@@ -65,7 +65,7 @@ fn the_dry_run_counts_it() {
     assert!((bench.run(plan).exits(0).json()["audit"].as_f64().unwrap_or_default() - 0.1).abs() < 1e-9);
     bench.run("stream --transport unix --long-trials 99%").exits(2).complains(&[
         "--long-trials",
-        "out of range",
+        "0% to 50%",
         "or off",
     ]);
 }

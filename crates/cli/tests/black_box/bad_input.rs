@@ -260,7 +260,7 @@ fn plans_in_toml() {
     check_plan("read-size = 4.5", &["plan.toml", "read_size", "\"1K..2M\""]);
     check_plan("read-size = []", &["read-size"]);
     check_plan("transport = [\"unix\", \"tpc\"]", &["did you mean `tcp`?"]);
-    check_plan("time = 60", &["plan.toml", "time", "in quotes"]);
+    check_plan("time = 60", &["plan.toml", "time", "has no unit"]);
     check_plan("time = \"soon\"", &["plan.toml", "time", "write for example"]);
     check_plan("margin = 5", &["plan.toml", "margin", "0.05"]);
     check_plan("blocks = 0", &["plan.toml", "blocks", "1 to 100000"]);
