@@ -8,9 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name_tables::NameError;
 use crate::sums::sums;
-use crate::unit::{Nanos, significant};
+use crate::unit::{Nanos, TextError, significant};
 
 /// The largest packet of an emulated link, bytes with its IP header: Ethernet's.
 pub const LINK_MTU: u64 = 1500;
@@ -136,10 +135,10 @@ impl fmt::Display for LossShare {
 }
 
 impl FromStr for LossShare {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let wrong = || NameError::Malformed(text.into(), "a share that is lost: write 0%, 0.0001% or 1%, up to 50%");
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let wrong = || TextError::malformed(text, "a share that is lost: write 0%, 0.0001% or 1%, up to 50%");
         let percent = match text.strip_suffix('%') {
             Some(percent) => percent.trim().parse().map_err(|_| wrong())?,
             // `1` could be either 1 % or 100 %.
@@ -175,12 +174,12 @@ impl fmt::Display for LinkRate {
 }
 
 impl FromStr for LinkRate {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let wrong = || {
             let what = "a link's rate in bits per second: write 100Mbit or 1Gbit, from 100kbit to 10Gbit";
-            NameError::Malformed(text.into(), what)
+            TextError::malformed(text, what)
         };
         let lower = text.trim_end_matches("/s").to_ascii_lowercase();
         // A link's rate has no other unit than bits.

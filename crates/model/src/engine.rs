@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name_tables::{self, NameError, Transport, text_serde};
+use crate::name_tables::{self, Transport, text_serde};
+use crate::unit::TextError;
 
 /// The code that moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -369,21 +370,21 @@ impl Engine {
     /// This engine, if it carries the workload `call`.
     ///
     /// # Errors
-    /// [`NameError::Unfit`], naming those that do.
-    pub fn for_call(self) -> Result<Engine, NameError> {
+    /// Naming those that do.
+    pub fn for_call(self) -> Result<Engine, TextError> {
         if self.calls() {
             return Ok(self);
         }
         let fitting: Vec<_> = ENGINES.iter().filter(|row| row.value.calls()).map(|row| row.name).collect();
-        let (kind, workload) = ("engine", "call");
-        Err(NameError::Unfit { kind, name: self.to_string(), workload, fitting: fitting.join(", ") })
+        let fitting = fitting.join(", ");
+        Err(TextError(format!("engine `{self}` does not carry the workload call: use one of {fitting}")))
     }
 }
 
 impl FromStr for Engine {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(name: &str) -> Result<Self, NameError> {
+    fn from_str(name: &str) -> Result<Self, TextError> {
         // A short name stands for the usual mode.
         let wanted = if name == "uring" { "uring:multishot" } else { name };
         name_tables::find("engine", ENGINES.iter().map(|row| (row.name, row.value)), wanted)

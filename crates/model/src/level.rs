@@ -7,11 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::name_tables::NameError;
 use crate::suggest;
-use crate::unit::{Bytes, Nanos, UnitError, bytes_per_second, call_rate, calls_per_second, megabits};
+use crate::unit::{Bytes, Nanos, TextError, bytes_per_second, call_rate, calls_per_second, megabits};
 
 /// The highest rate, bytes per second.
 const RATE_MAX: u64 = 1 << 40;
@@ -149,78 +147,7 @@ pub enum LevelKind {
     /// Any argument of a program: a size if it, or another level of the list, is written with a unit; else a word.
     Value,
     /// A name that the function accepts (and returns in its canonical form).
-    Name(fn(&str) -> Result<String, NameError>),
-}
-
-/// Why a text is not a level, or a list of levels.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum LevelError {
-    /// Not a size or duration.
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-    /// Not a name of the table.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// Outside what the factor allows.
-    #[error("{given} is out of range: use {min} to {max}")]
-    OutOfRange {
-        /// The value given.
-        given: String,
-        /// The smallest allowed.
-        min: String,
-        /// The largest allowed.
-        max: String,
-    },
-    /// `100` entries.
-    #[error("{given} is not a power of two, and the kernel would make it {above}: use {below} or {above}")]
-    NotPowerOfTwo {
-        /// The value given.
-        given: u64,
-        /// The next smaller power.
-        below: u64,
-        /// The next larger power.
-        above: u64,
-    },
-    /// `64K..1K`.
-    #[error("the range {0} is in the wrong order: write the smaller end first")]
-    UpsideDown(String),
-    /// A range over names or switches.
-    #[error("{0} is a range, and this factor has names: list them with commas")]
-    NoRange(String),
-    /// Neither `on` nor `off`.
-    #[error("`{0}` is not a switch: use {1}")]
-    NotSwitch(String, &'static str),
-    /// Not a number of calls per second.
-    #[error("`{0}` is not a rate of calls: write calls per second such as 20k or 20000, or max")]
-    NotCallRate(String),
-    /// Not a number of bytes or bits per second.
-    #[error("`{0}` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or {1}")]
-    NotRate(String, &'static str),
-    /// A range without one of its ends.
-    #[error("the range {0} lacks an end: write both, such as 1K..2M")]
-    OpenRange(String),
-    /// An empty element or nothing at all.
-    #[error("an empty level in `{0}`: write levels with commas between them")]
-    Empty(String),
-    /// `4096-65536`, or with a colon.
-    #[error("`{given}` is not a level: write a range as {low}..{high}")]
-    NotRange {
-        /// The text.
-        given: String,
-        /// The part before the dash.
-        low: String,
-        /// The part after it.
-        high: String,
-    },
-    /// `auto` where the system has no default of its own.
-    #[error("there is no `auto` here: write a value from {0} to {1}")]
-    NoAuto(String, String),
-    /// Another word for `auto`.
-    #[error("`{0}` is not a level: write auto to keep the system's default")]
-    NotAuto(String),
-    /// The same level twice.
-    #[error("{0} is twice in the list: write every level once")]
-    Twice(String),
+    Name(fn(&str) -> Result<String, TextError>),
 }
 
 impl LevelKind {
@@ -228,10 +155,10 @@ impl LevelKind {
     ///
     /// # Errors
     /// When the text is not of this kind, or out of bounds.
-    pub fn parse(&self, text: &str) -> Result<Level, LevelError> {
+    pub fn parse(&self, text: &str) -> Result<Level, TextError> {
         let text = text.trim();
         if text.is_empty() {
-            return Err(LevelError::Empty(text.into()));
+            return Err(empty(text));
         }
         let auto_allowed = matches!(
             self,
@@ -246,10 +173,10 @@ impl LevelKind {
         }
         if let (Some(bounds), "auto") = (self.bounds(), text) {
             let [min, max] = [bounds.0, bounds.1].map(|end| self.compact(&Level::Number(end)));
-            return Err(LevelError::NoAuto(min, max));
+            return Err(TextError(format!("there is no `auto` here: write a value from {min} to {max}")));
         }
         if auto_allowed && suggest::nearest(text, ["auto"]).is_some() {
-            return Err(LevelError::NotAuto(text.into()));
+            return Err(TextError(format!("`{text}` is not a level: write auto to keep the system's default")));
         }
         let number = match *self {
             LevelKind::Size { word: Some(word), .. } | LevelKind::Rate { word } if text == word => {
@@ -266,7 +193,8 @@ impl LevelKind {
                 return match text {
                     "on" | "true" => Ok(Level::Switch(true)),
                     "off" | "false" => Ok(Level::Switch(false)),
-                    _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
+                    _ if auto => Err(TextError::malformed(text, "a switch: use on, off or auto")),
+                    _ => Err(TextError::malformed(text, "a switch: use on or off")),
                 };
             }
             LevelKind::Value => return Ok(value(text, false)),
@@ -276,7 +204,10 @@ impl LevelKind {
         self.check(&level)?;
         let above = number.next_power_of_two();
         if matches!(self, LevelKind::PowerOfTwo { .. }) && above != number {
-            return Err(LevelError::NotPowerOfTwo { given: number, below: above / 2, above });
+            let below = above / 2;
+            return Err(TextError(format!(
+                "{number} is not a power of two, and the kernel would make it {above}: use {below} or {above}"
+            )));
         }
         Ok(level)
     }
@@ -284,13 +215,13 @@ impl LevelKind {
     /// Checks that a number is within the range: one that was read, or one from another host.
     ///
     /// # Errors
-    /// [`LevelError::OutOfRange`] with the range.
-    pub fn check(&self, level: &Level) -> Result<(), LevelError> {
+    /// With the range.
+    pub fn check(&self, level: &Level) -> Result<(), TextError> {
         let Level::Number(n) = *level else { return Ok(()) };
         match self.bounds() {
             Some((min, max)) if !(min..=max).contains(&n) => {
                 let [given, min, max] = [n, min, max].map(|n| self.compact(&Level::Number(n)));
-                Err(LevelError::OutOfRange { given, min, max })
+                Err(TextError(format!("{given} is out of range: use {min} to {max}")))
             }
             _ => Ok(()),
         }
@@ -312,14 +243,14 @@ impl LevelKind {
     ///
     /// # Errors
     /// If an element is not of this kind, a range is in the wrong order, or a level occurs twice.
-    pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, LevelError> {
+    pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, TextError> {
         let mut levels = Vec::new();
         let sizes = matches!(self, LevelKind::Value) && are_sizes(text);
         let elements = if matches!(self, LevelKind::Name(_)) { names(text) } else { text.split(',').collect() };
         for element in elements {
             let element = element.trim();
             if element.is_empty() {
-                return Err(LevelError::Empty(text.into()));
+                return Err(empty(text));
             }
             // A path such as `../file` holds the range's two dots.
             match element.split_once("..") {
@@ -330,35 +261,33 @@ impl LevelKind {
                 Some((low, high)) if !matches!(self, LevelKind::Name(_) | LevelKind::Switch { .. }) => {
                     levels.extend(self.range(element, low, high)?);
                 }
-                Some(_) if matches!(self, LevelKind::Switch { .. }) => return Err(LevelError::NoRange(element.into())),
+                Some(_) if matches!(self, LevelKind::Switch { .. }) => return Err(no_range(element)),
                 _ => levels.push(self.parse(element).map_err(|error| self.dashed(element).unwrap_or(error))?),
             }
         }
         for (index, level) in levels.iter().enumerate() {
             if levels[..index].contains(level) {
-                return Err(LevelError::Twice(self.show(level)));
+                return Err(TextError(format!("{} is twice in the list: write every level once", self.show(level))));
             }
         }
         Ok(levels)
     }
 
     /// The error for an element that was meant as a range: numbers with a dash or a colon between them.
-    fn dashed(&self, element: &str) -> Option<LevelError> {
+    fn dashed(&self, element: &str) -> Option<TextError> {
         let (low, high) = element.split_once(['-', ':'])?;
         let is_level = |text: &str| matches!(self.parse(text), Ok(Level::Number(_)));
-        (is_level(low) && is_level(high)).then(|| LevelError::NotRange {
-            given: element.into(),
-            low: low.trim().into(),
-            high: high.trim().into(),
-        })
+        let (low, high) = (low.trim(), high.trim());
+        (is_level(low) && is_level(high))
+            .then(|| TextError(format!("`{element}` is not a level: write a range as {low}..{high}")))
     }
 
-    fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, LevelError> {
+    fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, TextError> {
         if low.trim().is_empty() || high.trim().is_empty() {
-            return Err(LevelError::OpenRange(element.into()));
+            return Err(open_range(element));
         }
         let ends = (self.parse(low)?.number(), self.parse(high)?.number());
-        let (Some(low), Some(high)) = ends else { return Err(LevelError::NoRange(element.into())) };
+        let (Some(low), Some(high)) = ends else { return Err(no_range(element)) };
         Ok(doubled(element, low, high)?.into_iter().map(Level::Number).collect())
     }
 
@@ -391,6 +320,18 @@ impl LevelKind {
     }
 }
 
+fn empty(text: &str) -> TextError {
+    TextError(format!("an empty level in `{text}`: write levels with commas between them"))
+}
+
+fn no_range(element: &str) -> TextError {
+    TextError(format!("{element} is a range, and this factor has names: list them with commas"))
+}
+
+fn open_range(element: &str) -> TextError {
+    TextError(format!("the range {element} lacks an end: write both, such as 1K..2M"))
+}
+
 /// The elements of a list of names. A command may hold commas: it ends where the next one begins, so commands come
 /// last.
 fn names(text: &str) -> Vec<&str> {
@@ -407,9 +348,9 @@ fn names(text: &str) -> Vec<&str> {
 }
 
 /// Doubles from `low`; `high` is always the last.
-fn doubled(element: &str, low: u64, high: u64) -> Result<Vec<u64>, LevelError> {
+fn doubled(element: &str, low: u64, high: u64) -> Result<Vec<u64>, TextError> {
     if low > high {
-        return Err(LevelError::UpsideDown(element.into()));
+        return Err(TextError(format!("the range {element} is in the wrong order: write the smaller end first")));
     }
     let mut numbers = Vec::new();
     let mut value = low;
@@ -442,14 +383,14 @@ fn value(text: &str, sizes: bool) -> Level {
 }
 
 /// An element of a list of a program's values: one of them, or a range of sizes or of numbers.
-fn values(element: &str, sizes: bool) -> Result<Vec<Level>, LevelError> {
+fn values(element: &str, sizes: bool) -> Result<Vec<Level>, TextError> {
     match element.split_once("..") {
         Some((low, high)) if is_number(low) && is_number(high) => {
             let (Bytes(low), Bytes(high)) = (low.parse()?, high.parse()?);
             let level = |number: u64| if sizes { Level::Number(number) } else { Level::Name(number.to_string()) };
             Ok(doubled(element, low, high)?.into_iter().map(level).collect())
         }
-        Some((low, high)) if is_number(low) && high.is_empty() => Err(LevelError::OpenRange(element.into())),
+        Some((low, high)) if is_number(low) && high.is_empty() => Err(open_range(element)),
         _ => Ok(vec![value(element, sizes)]),
     }
 }
@@ -464,10 +405,10 @@ fn compact_calls(n: u64) -> String {
 }
 
 /// A count. Counts take no units: the binary thousands of `1K` are never meant for flows.
-fn count(text: &str, example: &'static str) -> Result<u64, UnitError> {
-    text.parse().map_err(|_| match text.parse::<Bytes>() {
-        Err(error @ UnitError::Negative(_)) => error,
-        _ => UnitError::NotANumber(text.into(), example),
+fn count(text: &str, example: &'static str) -> Result<u64, TextError> {
+    text.parse().map_err(|_| match text.starts_with('-') {
+        true => TextError::negative(text),
+        false => TextError::no_number(text, example),
     })
 }
 

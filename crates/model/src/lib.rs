@@ -50,7 +50,7 @@ pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse}
 pub use end::{ByRole, EndReports, EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndCounts, EndReport, FlowReport, Iperf3Report, TcpReport};
 pub use factor::{FACTORS, Factor, FactorKey, Role};
-pub use level::{Level, LevelError};
+pub use level::Level;
 pub use metric::{Counted, Metric, PrintedNumber};
 pub use name_tables::{
     AfterEvent, Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
@@ -75,7 +75,7 @@ pub use sums::OptionalCount;
 pub use task::{ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use tls::{TLS_KINDS, Tls};
 pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
-pub use unit::{Bytes, Nanos};
+pub use unit::{Bytes, Nanos, TextError};
 pub use value::TypedLevel;
 pub use wait_causes::SocketWaits;
 pub use workload::{Cost, WORKLOADS, Workload};

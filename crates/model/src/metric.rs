@@ -6,8 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name_tables::{names, text_serde};
-use crate::task::TaskError;
-use crate::unit::Bytes;
+use crate::unit::{Bytes, TextError};
 
 /// The metric of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +75,17 @@ impl Metric {
     }
 }
 
-impl FromStr for Metric {
-    type Err = TaskError;
+/// The expected form of a metric.
+const EXPECTED: &str = "a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
+    regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what is counted meanwhile, such as \
+    TcpExt.TCPBacklogDrop or page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), \
+    cmd-total:CMD (a total that grows) or prom:URL#NAME (a counter of Prometheus, by curl)";
 
-    fn from_str(text: &str) -> Result<Metric, TaskError> {
-        let bad = || TaskError::BadMetric(text.into());
+impl FromStr for Metric {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Metric, TextError> {
+        let bad = || TextError::malformed(text, EXPECTED);
         Ok(match text.split_once(':') {
             None if text == "wall" => Metric::Wall,
             None if text == "cpu" => Metric::Cpu,

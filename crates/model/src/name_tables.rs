@@ -10,45 +10,14 @@ use std::mem;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::suggest;
-use crate::unit::significant;
+use crate::unit::{TextError, significant};
 
 pub use crate::engine::{
     Abilities, AfterEvent, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, UringKind, UringMode,
 };
 pub use crate::profile::{PROFILES, Profile};
-
-/// A name that is in none of the tables, or a value that does not parse.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum NameError {
-    /// Not in the table of this kind.
-    #[error("no {kind} is called `{name}`{hint}")]
-    Unknown {
-        /// The kind of name: "transport", "engine", …
-        kind: &'static str,
-        /// The text given.
-        name: String,
-        /// The most similar name, or all names.
-        hint: String,
-    },
-    /// In the table, but not usable in this workload.
-    #[error("{kind} `{name}` does not carry the workload {workload}: use one of {fitting}")]
-    Unfit {
-        /// The kind of name.
-        kind: &'static str,
-        /// The name given.
-        name: String,
-        /// The workload.
-        workload: &'static str,
-        /// The names that fit.
-        fitting: String,
-    },
-    /// Text that does not parse, and what it is not.
-    #[error("`{0}` is not {1}")]
-    Malformed(String, &'static str),
-}
 
 /// One row of a table: a name and a line about it.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +34,7 @@ pub(crate) const fn row<T>(value: T, name: &'static str, summary: &'static str) 
     Row { value, name, summary }
 }
 
-pub(crate) fn lookup<T: Clone>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
+pub(crate) fn lookup<T: Clone>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, TextError> {
     find(kind, table.iter().map(|row| (row.name, &row.value)), name).cloned()
 }
 
@@ -74,10 +43,10 @@ pub(crate) fn find<T>(
     kind: &'static str,
     mut table: impl Iterator<Item = (&'static str, T)> + Clone,
     name: &str,
-) -> Result<T, NameError> {
+) -> Result<T, TextError> {
     let names = table.clone().map(|(name, _)| name);
     let found = table.find(|(known, _)| *known == name).map(|(_, value)| value);
-    found.ok_or_else(|| NameError::Unknown { kind, name: name.into(), hint: suggest::hint(name, names) })
+    found.ok_or_else(|| suggest::unknown(kind, name, names))
 }
 
 pub(crate) fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'static str {
@@ -103,7 +72,7 @@ macro_rules! names {
             &[$($crate::name_tables::row($type::$value, $name, $summary),)+];
 
         impl std::str::FromStr for $type {
-            type Err = $crate::name_tables::NameError;
+            type Err = $crate::unit::TextError;
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 $crate::name_tables::lookup($kind, $table, name)
             }
@@ -252,18 +221,14 @@ impl Transport {
 }
 
 impl FromStr for Transport {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(name: &str) -> Result<Self, NameError> {
+    fn from_str(name: &str) -> Result<Self, TextError> {
         if name.starts_with('/') || name.starts_with("./") || name.starts_with("../") {
             return Ok(Transport::Source(name.into()));
         }
-        lookup("transport", TRANSPORTS, name).map_err(|error| match error {
-            NameError::Unknown { kind, name, hint } => {
-                NameError::Unknown { kind, name, hint: format!("{hint} (or a path such as /dev/zero or ./file)") }
-            }
-            other => other,
-        })
+        lookup("transport", TRANSPORTS, name)
+            .map_err(|TextError(text)| TextError(text + " (or a path such as /dev/zero or ./file)"))
     }
 }
 
@@ -336,9 +301,9 @@ macro_rules! work {
         }
 
         impl FromStr for $type {
-            type Err = NameError;
+            type Err = TextError;
 
-            fn from_str(text: &str) -> Result<Self, NameError> {
+            fn from_str(text: &str) -> Result<Self, TextError> {
                 match text {
                     $($name => Ok($type::$value),)+
                     _ => ns_per_byte(text, $expected).map($type::NsPerByte),
@@ -372,10 +337,10 @@ macro_rules! work {
     };
 }
 
-fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, NameError> {
+fn ns_per_byte(text: &str, expected: &'static str) -> Result<f64, TextError> {
     let ns: Option<f64> = text.strip_suffix("ns").unwrap_or(text).trim().parse().ok();
     // More than a millisecond a byte is a mistake in the unit, not a reader.
-    ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| NameError::Malformed(text.into(), expected))
+    ns.filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(|| TextError::malformed(text, expected))
 }
 
 work! {

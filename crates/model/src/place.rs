@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::end::Side;
-use crate::name_tables::{NameError, Transport, names};
+use crate::name_tables::{Transport, names};
+use crate::unit::TextError;
 
 /// Prefix of a path.
 const UNIX: &str = "unix:";
@@ -84,10 +85,10 @@ impl Place {
 
 /// Without a host it is this one, over loopback.
 impl FromStr for Place {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Place, NameError> {
-        let malformed = || NameError::Malformed(text.into(), EXPECTED);
+    fn from_str(text: &str) -> Result<Place, TextError> {
+        let malformed = || TextError::malformed(text, EXPECTED);
         if let Some(host) = text.strip_prefix(IPERF3) {
             return Place::of_iperf3(host).map(|at| Place::Iperf3(Box::new(at))).ok_or_else(malformed);
         }

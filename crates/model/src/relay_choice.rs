@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name_tables::{NameError, Transport};
+use crate::name_tables::Transport;
 use crate::place::Place;
 use crate::relay::RelayMethod;
 use crate::relay_program::{RelayProgram, relay_name};
+use crate::unit::TextError;
 
 /// The relay between the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,9 +52,9 @@ impl RelayChoice {
 }
 
 impl FromStr for RelayChoice {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<RelayChoice, NameError> {
+    fn from_str(text: &str) -> Result<RelayChoice, TextError> {
         let name = relay_name(text)?;
         if let Ok(method) = name.parse() {
             return Ok(RelayChoice::Method(method));
@@ -117,9 +118,9 @@ impl RunningRelay {
 }
 
 impl FromStr for RunningRelay {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<RunningRelay, NameError> {
+    fn from_str(text: &str) -> Result<RunningRelay, TextError> {
         let address = |text: &str| match text.parse() {
             Ok(Place::Ip(address)) if address.port() != 0 && !address.ip().is_unspecified() => Some(address),
             _ => None,
@@ -134,7 +135,7 @@ impl FromStr for RunningRelay {
             let fits = relay.listen != relay.upstream && relay.listen.is_ipv6() == relay.upstream.is_ipv6();
             fits.then_some(relay)
         };
-        parsed().ok_or_else(|| NameError::Malformed(text.to_owned(), EXPECTED))
+        parsed().ok_or_else(|| TextError::malformed(text, EXPECTED))
     }
 }
 

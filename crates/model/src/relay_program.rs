@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::level::COMMAND;
-use crate::name_tables::NameError;
 use crate::relay::{RELAY_METHODS, RelayMethod};
 use crate::relay_choice::{RUNNING, RunningRelay};
+use crate::unit::TextError;
 use crate::{shell, suggest, task};
 
 /// Most characters of a command in a table.
@@ -162,7 +162,7 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
 ///
 /// # Errors
 /// If it is none of them, with a similar name; if a command has no placeholders, or a running one no addresses.
-pub fn relay_name(text: &str) -> Result<String, NameError> {
+pub fn relay_name(text: &str) -> Result<String, TextError> {
     if let Some(command) = text.strip_prefix(COMMAND) {
         let listens = ["{listen}", "{listen.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
         let connects = ["{upstream}", "{upstream.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
@@ -170,8 +170,8 @@ pub fn relay_name(text: &str) -> Result<String, NameError> {
         return if listens && connects && !command.contains(CONFIG) && config <= 1 && config_file(command).is_some() {
             Ok(text.to_owned())
         } else {
-            Err(NameError::Malformed(
-                text.to_owned(),
+            Err(TextError::malformed(
+                text,
                 "the command of a relay: write {listen} and {upstream} (or {listen.port} and {upstream.port}) where it \
                  takes them, or {config:FILE} with a file that holds them",
             ))
@@ -186,7 +186,7 @@ pub fn relay_name(text: &str) -> Result<String, NameError> {
     let ready = READY_RELAYS.iter().find(|ready| ready.name == text);
     ready.map(|ready| ready.name.to_owned()).ok_or_else(|| {
         let names = RELAY_METHODS.iter().map(|row| row.name).chain(READY_RELAYS.iter().map(|ready| ready.name));
-        NameError::Unknown { kind: "relay", name: text.to_owned(), hint: suggest::hint(text, names) }
+        suggest::unknown("relay", text, names)
     })
 }
 

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name_tables::{NameError, Row, lookup, names, row, text_serde};
+use crate::name_tables::{Row, lookup, names, row, text_serde};
+use crate::unit::TextError;
 
 /// Submissions that a ring holds at most (`IORING_MAX_ENTRIES`, io_uring_setup(2)).
 pub const ENTRIES_MAX: u64 = 32_768;
@@ -104,9 +105,9 @@ impl RingFlags {
 }
 
 impl FromStr for RingFlags {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<RingFlags, NameError> {
+    fn from_str(text: &str) -> Result<RingFlags, TextError> {
         text.split('+').try_fold(RingFlags::NONE, |sum, name| lookup("set-up", SETUPS, name).map(|part| sum.with(part)))
     }
 }

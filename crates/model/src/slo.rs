@@ -9,8 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::emulated::LossShare;
-use crate::name_tables::{Arrivals, NameError};
-use crate::unit::Nanos;
+use crate::name_tables::Arrivals;
+use crate::unit::{Nanos, TextError};
 
 /// Usual number of measurements of a search: a closed loop, six to eight halvings, and a second probe at the upper end,
 /// which sometimes extends the search again. A plan is timed by it.
@@ -92,10 +92,10 @@ impl Hash for Slo {
 }
 
 impl FromStr for Slo {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Slo, NameError> {
-        let malformed = || NameError::Malformed(text.into(), EXPECTED);
+    fn from_str(text: &str) -> Result<Slo, TextError> {
+        let malformed = || TextError::malformed(text, EXPECTED);
         let (name, limit) = text.split_once(['=', '<']).ok_or_else(malformed)?;
         let known = PERCENTILES.iter().find(|(percentile, _)| *percentile == name.trim());
         let (percentile, share) = *known.ok_or_else(malformed)?;

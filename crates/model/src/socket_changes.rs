@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::level::Level;
 use crate::name_tables::names;
@@ -15,6 +14,7 @@ use crate::option::{OPTIONS, OptionRow, ValueForm, of_factor};
 use crate::running_service::RunningService;
 use crate::sockets_seen::{ProgramCalls, SocketsSeen};
 use crate::suggest;
+use crate::unit::TextError;
 
 /// The value of a program whose sockets are left alone.
 pub const AS_IT_IS: &str = "as-it-is";
@@ -24,30 +24,6 @@ const DEFAULT: &str = "default";
 
 /// The level that removes the program's own call.
 const UNSET: &str = "unset";
-
-/// The error of an option that is to be changed.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum ChangeError {
-    /// No levels.
-    #[error("`{0}` has no values: write NAME=VALUES, such as nodelay=on or sndbuf=64K,1M,unset")]
-    NoLevels(String),
-    /// Not an option of sockets.
-    #[error("`{0}` is no option of sockets{1}")]
-    Unknown(String, String),
-    /// No setting of a network.
-    #[error(
-        "`{0}` is no setting of a network: write it as sysctl(8) does, such as net.ipv4.tcp_slow_start_after_idle=0"
-    )]
-    NoSysctl(String),
-    /// A level that the option does not take.
-    #[error("{option}: {why}")]
-    BadLevel {
-        /// The option.
-        option: String,
-        /// The reason.
-        why: String,
-    },
-}
 
 names! {
     /// The programs whose sockets are changed.
@@ -292,14 +268,15 @@ fn is_changeable(row: &OptionRow) -> bool {
 ///
 /// # Errors
 /// The problem, and what to write instead.
-pub fn parse(text: &str) -> Result<Vec<OptionChange>, ChangeError> {
-    let no_levels = || ChangeError::NoLevels(text.to_owned());
+pub fn parse(text: &str) -> Result<Vec<OptionChange>, TextError> {
+    let no_levels =
+        || TextError(format!("`{text}` has no values: write NAME=VALUES, such as nodelay=on or sndbuf=64K,1M,unset"));
     let (name, levels) = text.split_once('=').filter(|(_, levels)| !levels.is_empty()).ok_or_else(no_levels)?;
     let factor = name.replace('-', "_");
     let row = of_factor(&factor).filter(|row| is_changeable(row)).ok_or_else(|| unknown(name))?;
     let mut changes: Vec<OptionChange> = Vec::new();
     for element in levels.split(',') {
-        let bad = |why: String| ChangeError::BadLevel { option: name.to_owned(), why };
+        let bad = |why: String| TextError(format!("{name}: {why}"));
         let levels = match element.trim() {
             UNSET => vec![None],
             other => {
@@ -323,8 +300,12 @@ pub fn parse(text: &str) -> Result<Vec<OptionChange>, ChangeError> {
 ///
 /// # Errors
 /// The problem, and what to write instead.
-pub fn parse_sysctl(text: &str) -> Result<Vec<SysctlChange>, ChangeError> {
-    let no_sysctl = || ChangeError::NoSysctl(text.to_owned());
+pub fn parse_sysctl(text: &str) -> Result<Vec<SysctlChange>, TextError> {
+    let no_sysctl = || {
+        TextError(format!(
+            "`{text}` is no setting of a network: write it as sysctl(8) does, such as net.ipv4.tcp_slow_start_after_idle=0"
+        ))
+    };
     let (name, values) = text.split_once('=').ok_or_else(no_sysctl)?;
     let is_plain =
         |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -344,10 +325,10 @@ pub fn parse_sysctl(text: &str) -> Result<Vec<SysctlChange>, ChangeError> {
     Ok(changes)
 }
 
-fn unknown(name: &str) -> ChangeError {
+fn unknown(name: &str) -> TextError {
     let names: Vec<String> =
         OPTIONS.iter().filter(|row| is_changeable(row)).map(|row| row.factor.replace('_', "-")).collect();
-    ChangeError::Unknown(name.to_owned(), suggest::hint(name, names.iter().map(String::as_str)))
+    TextError(format!("`{name}` is no option of sockets{}", suggest::hint(name, names.iter().map(String::as_str))))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::end::EndRole;
-use crate::name_tables::{NameError, Transport, names};
-use crate::unit::Bytes;
+use crate::name_tables::{Transport, names};
+use crate::unit::{Bytes, TextError};
 use crate::wait_causes::SocketWaits;
 
 names! {
@@ -44,10 +44,10 @@ impl From<OpenedSocket> for String {
 }
 
 impl TryFrom<String> for OpenedSocket {
-    type Error = NameError;
+    type Error = TextError;
 
-    fn try_from(text: String) -> Result<OpenedSocket, NameError> {
-        let malformed = || NameError::Malformed(text.clone(), "a socket of a program");
+    fn try_from(text: String) -> Result<OpenedSocket, TextError> {
+        let malformed = || TextError::malformed(&text, "a socket of a program");
         let (transport, call) = text.split_once(' ').ok_or_else(malformed)?;
         Ok(OpenedSocket { transport: transport.parse()?, call: call.parse()? })
     }

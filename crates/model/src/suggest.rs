@@ -3,6 +3,8 @@
 //! Options, keys of plans, levels and columns of tables use the same table. Nothing is accepted by it: it only makes the
 //! advice of an error.
 
+use crate::unit::TextError;
+
 /// Words of other tools and of the field, with our names for the same: the first that is known where the word was found.
 const SYNONYMS: &[(&str, &[&str])] = &[
     // Options.
@@ -107,6 +109,11 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .min()
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
         .map(|(_, name)| name)
+}
+
+/// The error of a name that is in no table of its kind.
+pub(crate) fn unknown<'a>(kind: &str, given: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> TextError {
+    TextError(format!("no {kind} is called `{given}`{}", hint(given, known)))
 }
 
 /// The tail of an error message: `: did you mean \`x\`?` or `: known are a, b, c`.

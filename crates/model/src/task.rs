@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::level::Level;
 use crate::metric::{Counted, Metric};
@@ -19,7 +18,7 @@ use crate::running_service::ServiceCounts;
 use crate::shell;
 use crate::socket_changes::SocketChanges;
 use crate::sockets_seen::SocketsSeen;
-use crate::unit::{Bytes, UnitError};
+use crate::unit::{Bytes, TextError};
 
 /// The placeholder for the value, in any word, any number of times.
 const VALUE: &str = "{value}";
@@ -35,47 +34,6 @@ const SERVER: &str = "{server}";
 
 /// Addresses of this machine, in front of a port.
 const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "[::1]:"];
-
-/// The error of a task.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum TaskError {
-    /// The placeholder for the value is missing.
-    #[error(
-        "{{value}} is not in the command, so every run would be the same: write it in place of {}",
-        .0.as_deref().map_or("the value, such as `dd bs={value} …`".into(), |other| format!("`{other}`"))
-    )]
-    NoPlace(Option<String>),
-    /// `{…/value}` without a size.
-    #[error("`{0}` is no count: write the bytes that every run moves, such as {{256M/value}}")]
-    BadCount(String),
-    /// A count of something that is no size.
-    #[error("{{…/value}} divides bytes by the value, but `{0}` is not a size: write values such as 4K")]
-    NotASize(String),
-    /// Runs that would not move the same.
-    #[error(
-        "{value} does not divide the {bytes} of {{…/value}}: runs would not move the same; use a multiple of all values"
-    )]
-    NotAMultiple {
-        /// The value.
-        value: String,
-        /// The bytes.
-        bytes: String,
-    },
-    /// Not a metric.
-    #[error(
-        "`{0}` is not a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
-         regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
-         page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), cmd-total:CMD (a total that grows) \
-         or prom:URL#NAME (a counter of Prometheus, by curl)"
-    )]
-    BadMetric(String),
-    /// Not a test of readiness.
-    #[error("`{0}` is not a test that a server is ready: use tcp:PORT, unix:PATH or regex:RE (of what it prints)")]
-    BadReady(String),
-    /// Not a size.
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-}
 
 /// The command of a trial, and how it is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -205,7 +163,7 @@ impl ProgramTask {
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn command_for(&self, value: &Level, server: IpAddr) -> Result<Vec<String>, TaskError> {
+    pub fn command_for(&self, value: &Level, server: IpAddr) -> Result<Vec<String>, TextError> {
         filled(self.by_value.get(&text(value)).unwrap_or(&self.command), value, server)
     }
 
@@ -219,7 +177,7 @@ impl ProgramTask {
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn prepare_for(&self, value: &Level, server: IpAddr) -> Result<Option<Vec<String>>, TaskError> {
+    pub fn prepare_for(&self, value: &Level, server: IpAddr) -> Result<Option<Vec<String>>, TextError> {
         self.prepare.as_ref().map(|words| filled(words, value, server)).transpose()
     }
 
@@ -227,7 +185,7 @@ impl ProgramTask {
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn server_for(&self, value: &Level, address: IpAddr) -> Result<Option<ServerTask>, TaskError> {
+    pub fn server_for(&self, value: &Level, address: IpAddr) -> Result<Option<ServerTask>, TextError> {
         let fill = |server: &ServerTask| {
             let words = server.by_value.get(&text(value)).unwrap_or(&server.command);
             Ok(ServerTask { command: filled(words, value, address)?, by_value: BTreeMap::new(), ..server.clone() })
@@ -268,11 +226,11 @@ impl ProgramTask {
     ///
     /// # Errors
     /// The problem, and what to write instead.
-    pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
+    pub fn check(&self, values: &[Level]) -> Result<(), TextError> {
         let words = || self.commands().flatten();
         let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
         if self.by_value.is_empty() && self.changes.is_none() && !servers && !words().any(|word| has_place(word)) {
-            return Err(TaskError::NoPlace(words().find_map(|word| in_braces(word))));
+            return Err(no_place(words().find_map(|word| in_braces(word))));
         }
         for value in values {
             self.command_for(value, LOOPBACK)?;
@@ -292,6 +250,12 @@ impl ProgramTask {
         };
         first.rsplit('/').next().unwrap_or(first).to_owned()
     }
+}
+
+/// The error of a command without a placeholder, which may have another name in braces.
+fn no_place(other: Option<String>) -> TextError {
+    let place = other.map_or("the value, such as `dd bs={value} …`".into(), |other| format!("`{other}`"));
+    TextError(format!("{{value}} is not in the command, so every run would be the same: write it in place of {place}"))
 }
 
 /// A name in braces that is no variable of a shell: `{size}`.
@@ -323,34 +287,48 @@ pub(crate) fn first_word(script: &str) -> &str {
 }
 
 /// The words with a value in place of its placeholders.
-fn filled(words: &[String], value: &Level, server: IpAddr) -> Result<Vec<String>, TaskError> {
+fn filled(words: &[String], value: &Level, server: IpAddr) -> Result<Vec<String>, TextError> {
     shell::filled(words, |word| {
         let mut places = vec![(VALUE.to_owned(), text(value)), (SERVER.to_owned(), server.to_string())];
         for (at, _) in word.match_indices(PER_VALUE) {
-            let (_, size) = word[..at].rsplit_once('{').ok_or_else(|| TaskError::BadCount(word.to_owned()))?;
+            let (_, size) = word[..at].rsplit_once('{').ok_or_else(|| bad_count(word))?;
             places.push((format!("{{{size}{PER_VALUE}"), count(word, size, value)?));
         }
         Ok(shell::pieces(word, &places))
     })
 }
 
+fn bad_count(word: &str) -> TextError {
+    TextError(format!("`{word}` is no count: write the bytes that every run moves, such as {{256M/value}}"))
+}
+
 /// The number of values in a size.
-fn count(word: &str, size: &str, value: &Level) -> Result<String, TaskError> {
-    let bad = || TaskError::BadCount(word.to_owned());
+fn count(word: &str, size: &str, value: &Level) -> Result<String, TextError> {
+    let bad = || bad_count(word);
     let Bytes(bytes) = size.parse().map_err(|_| bad())?;
     let each = value.number().or_else(|| value.name()?.parse().ok()).filter(|each| *each > 0);
-    let each = each.ok_or_else(|| TaskError::NotASize(text(value)))?;
+    let each = each.ok_or_else(|| {
+        TextError(format!(
+            "{{…/value}} divides bytes by the value, but `{value}` is not a size: write values such as 4K"
+        ))
+    })?;
     if bytes % each != 0 || bytes == 0 {
-        return Err(TaskError::NotAMultiple { value: Bytes(each).to_string(), bytes: Bytes(bytes).to_string() });
+        let (value, bytes) = (Bytes(each), Bytes(bytes));
+        return Err(TextError(format!(
+            "{value} does not divide the {bytes} of {{…/value}}: runs would not move the same; use a multiple of all values"
+        )));
     }
     Ok((bytes / each).to_string())
 }
 
 impl FromStr for ReadyWhen {
-    type Err = TaskError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<ReadyWhen, TaskError> {
-        let bad = || TaskError::BadReady(text.into());
+    fn from_str(text: &str) -> Result<ReadyWhen, TextError> {
+        let bad = || {
+            let expected = "a test that a server is ready: use tcp:PORT, unix:PATH or regex:RE (of what it prints)";
+            TextError::malformed(text, expected)
+        };
         Ok(match text.split_once(':') {
             Some(("tcp", port)) => ReadyWhen::Tcp(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?),
             Some(("unix", path)) if !path.is_empty() => ReadyWhen::Unix(path.into()),
@@ -403,7 +381,7 @@ mod tests {
         let with = task(&["x", "{server}:7000"]);
         assert_eq!(with.command_for(&Level::Absent, far).unwrap(), ["x", "198.18.0.2:7000"]);
         assert!(with.names_server() && !task(&["x", "127.0.0.1:7000"]).names_server());
-        let nowhere = TaskError::NoPlace(None);
+        let nowhere = no_place(None);
         assert_eq!(with.check(&[Level::Number(1)]), Err(nowhere), "it is no value");
     }
 
@@ -413,9 +391,9 @@ mod tests {
         check(&["x", "{value}", "--also={value}:{value}"], &Level::Name("lz4".into()), Ok("x lz4 --also=lz4:lz4"));
         check(&["dd", "bs={value}", "count={1M/value}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
         check(&["dd", "count={1M/value}"], &Level::Number(1 << 20), Ok("dd count=1"));
-        let nowhere = TaskError::NoPlace(None).to_string();
+        let nowhere = no_place(None).to_string();
         check(&["dd", "bs=4096"], &Level::Number(1), Err(&nowhere));
-        let other = TaskError::NoPlace(Some("{size}".into())).to_string();
+        let other = no_place(Some("{size}".into())).to_string();
         assert!(other.ends_with("write it in place of `{size}`"), "{other}");
         check(&["sh", "-c", "x ${HOME} {a,b} bs={size}"], &Level::Number(1), Err(&other));
         check(

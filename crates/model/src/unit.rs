@@ -9,8 +9,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::level::LevelError;
-
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -21,58 +19,54 @@ pub struct Bytes(pub u64);
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// Why a text is not a size or a duration.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum UnitError {
-    /// No digits at the start.
-    #[error("`{0}` is not a number with a unit: write for example {1}")]
-    NotANumber(String, &'static str),
-    /// Digits followed by a unit that does not exist.
-    #[error("`{unit}` in `{text}` is not a unit: use {known}")]
-    UnknownUnit {
-        /// The whole text.
-        text: String,
-        /// The part after the digits.
-        unit: String,
-        /// The units that exist.
-        known: &'static str,
-    },
-    /// Digits alone where a unit is needed.
-    #[error("`{0}` has no unit: use {1}")]
-    NoUnit(String, &'static str),
-    /// Larger than 64 bits can hold.
-    #[error("`{0}` is too large to count")]
-    TooLarge(String),
-    /// A minus sign.
-    #[error("`{0}` is negative: sizes, counts and durations start at 0")]
-    Negative(String),
-    /// A fraction that is not a whole number of base units.
-    #[error("`{0}` is not a whole number of {1}")]
-    Fractional(String, &'static str),
+/// Why a text is no size, level, name or other value: the text, and what to write instead.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct TextError(pub(crate) String);
+
+impl TextError {
+    /// Of a text that is not what was expected.
+    pub(crate) fn malformed(text: &str, expected: &str) -> TextError {
+        TextError(format!("`{text}` is not {expected}"))
+    }
+
+    /// Of a number with a minus sign.
+    pub(crate) fn negative(text: &str) -> TextError {
+        TextError(format!("`{text}` is negative: sizes, counts and durations start at 0"))
+    }
+
+    /// Of a text that does not begin with a number.
+    pub(crate) fn no_number(text: &str, example: &str) -> TextError {
+        TextError(format!("`{text}` is not a number with a unit: write for example {example}"))
+    }
 }
 
 const SIZE_UNITS: &str = "B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB";
 const TIME_UNITS: &str = "ns, us, ms, s, m, h";
 
 /// Splits `12.5ms` into `12.5` and `ms`, refusing signs.
-fn split(text: &str, example: &'static str) -> Result<(f64, String), UnitError> {
+fn split(text: &str, example: &'static str) -> Result<(f64, String), TextError> {
     let text = text.trim();
     if text.starts_with('-') {
-        return Err(UnitError::Negative(text.into()));
+        return Err(TextError::negative(text));
     }
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let digits = text[..end].replace('_', "");
-    let number: f64 = digits.parse().map_err(|_| UnitError::NotANumber(text.into(), example))?;
+    let number: f64 = digits.parse().map_err(|_| TextError::no_number(text, example))?;
     Ok((number, text[end..].trim().to_owned()))
 }
 
-fn whole(number: f64, factor: u64, text: &str, unit: &'static str) -> Result<u64, UnitError> {
+fn unknown_unit(text: &str, unit: &str, known: &str) -> TextError {
+    TextError(format!("`{unit}` in `{text}` is not a unit: use {known}"))
+}
+
+fn whole(number: f64, factor: u64, text: &str, unit: &'static str) -> Result<u64, TextError> {
     let value = number * factor as f64;
     // Above 2^53 a double no longer holds every integer; no size or duration here comes near.
     if value > (1u64 << 53) as f64 {
-        return Err(UnitError::TooLarge(text.into()));
+        return Err(TextError(format!("`{text}` is too large to count")));
     }
-    nearly_whole(value).ok_or_else(|| UnitError::Fractional(text.into(), unit))
+    nearly_whole(value).ok_or_else(|| TextError(format!("`{text}` is not a whole number of {unit}")))
 }
 
 /// A product that is a whole number, apart from the rounding of a decimal fraction: 8.2 × 10⁶ is 8199999.999999999.
@@ -82,25 +76,25 @@ fn nearly_whole(value: f64) -> Option<u64> {
 }
 
 impl FromStr for Bytes {
-    type Err = UnitError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         let (number, unit) = split(text, "64K")?;
         let factor = match unit.to_ascii_lowercase().as_str() {
             "" | "b" => 1,
             "k" | "kib" => 1 << 10,
             "m" | "mib" => 1 << 20,
             "g" | "gib" => 1 << 30,
-            _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: SIZE_UNITS }),
+            _ => return Err(unknown_unit(text, &unit, SIZE_UNITS)),
         };
         whole(number, factor, text, "bytes").map(Bytes)
     }
 }
 
 impl FromStr for Nanos {
-    type Err = UnitError;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, TextError> {
         // `1m30s` is a sum.
         let is_end = |pair: &[u8]| pair[0].is_ascii_alphabetic() && pair[1].is_ascii_digit();
         if let Some(end) = text.trim().as_bytes().windows(2).position(is_end) {
@@ -117,8 +111,8 @@ impl FromStr for Nanos {
             "m" | "min" => 60_000_000_000,
             "h" => 3_600_000_000_000,
             "" if number == 0.0 => 1,
-            "" => return Err(UnitError::NoUnit(text.into(), TIME_UNITS)),
-            _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: TIME_UNITS }),
+            "" => return Err(TextError(format!("`{text}` has no unit: use {TIME_UNITS}"))),
+            _ => return Err(unknown_unit(text, &unit, TIME_UNITS)),
         };
         whole(number, factor, text, "nanoseconds").map(Nanos)
     }
@@ -267,7 +261,7 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
 const BIT_RATES: [(&str, u64); 3] = [("gbit", 125_000_000), ("mbit", 125_000), ("kbit", 125)];
 
 /// `100M`, a binary size for each second, or `100Mbit`, decimal bits; each with `/s` or without.
-pub(crate) fn bytes_per_second(text: &str, word: &'static str) -> Result<u64, LevelError> {
+pub(crate) fn bytes_per_second(text: &str, word: &'static str) -> Result<u64, TextError> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     let lower = number.to_ascii_lowercase();
     let bits = BIT_RATES.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?.trim().to_owned(), *bytes)));
@@ -275,20 +269,26 @@ pub(crate) fn bytes_per_second(text: &str, word: &'static str) -> Result<u64, Le
         let Bytes(bytes) = number.parse()?;
         return Ok(bytes);
     };
-    whole_rate(&digits, bytes as f64).ok_or_else(|| LevelError::NotRate(text.into(), word))
+    whole_rate(&digits, bytes as f64).ok_or_else(|| {
+        TextError(format!(
+            "`{text}` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or {word}"
+        ))
+    })
 }
 
 /// `20k`, `1.5M`, `20000`, each with `/s` or without.
-pub(crate) fn calls_per_second(text: &str) -> Result<u64, LevelError> {
+pub(crate) fn calls_per_second(text: &str) -> Result<u64, TextError> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     let (digits, unit) = match number.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1e3),
         None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
     };
     if digits.trim_start().starts_with('-') {
-        return Err(UnitError::Negative(text.into()).into());
+        return Err(TextError::negative(text));
     }
-    whole_rate(digits, unit).ok_or_else(|| LevelError::NotCallRate(text.into()))
+    whole_rate(digits, unit).ok_or_else(|| {
+        TextError(format!("`{text}` is not a rate of calls: write calls per second such as 20k or 20000, or max"))
+    })
 }
 
 /// A decimal number of units that is a whole rate. `1e9`, `inf` and `nan` are floats to the parser, but no rates.

@@ -9,8 +9,7 @@ use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
 use crate::level::{Level, LevelKind};
 use crate::name_tables::{
-    ARRIVALS, Arrivals, Engine, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS,
-    Transport, Work,
+    ARRIVALS, Arrivals, Engine, Fill, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS, Transport, Work,
 };
 use crate::named_levels::{
     CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
@@ -24,6 +23,7 @@ use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, Implementation, MODES, Mode, RingFlags, SETUPS, USER_DATA, UserData};
 use crate::slo::Slo;
 use crate::tls::{TLS_KINDS, Tls};
+use crate::unit::TextError;
 
 /// Names with their descriptions.
 type Listed = Vec<(&'static str, &'static str)>;
@@ -266,16 +266,16 @@ impl FactorValue for ProgramValue {
 ///
 /// # Errors
 /// If it is none of the type.
-pub(crate) fn canonical<T: FactorValue + std::str::FromStr<Err = NameError> + ToString>(
+pub(crate) fn canonical<T: FactorValue + std::str::FromStr<Err = TextError> + ToString>(
     text: &str,
-) -> Result<String, NameError> {
+) -> Result<String, TextError> {
     text.parse::<T>().map(|value| value.to_string())
 }
 
 /// The same, or a word in place of a value.
-pub(crate) fn or_word<T: FactorValue + std::str::FromStr<Err = NameError> + ToString>(
+pub(crate) fn or_word<T: FactorValue + std::str::FromStr<Err = TextError> + ToString>(
     text: &str,
-) -> Result<String, NameError> {
+) -> Result<String, TextError> {
     if matches!(text, "auto" | "none") { Ok(text.into()) } else { canonical::<T>(text) }
 }
 

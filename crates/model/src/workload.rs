@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::end::{EndRole, Side};
 use crate::factor::Defaults;
-use crate::name_tables::{self, NameError, Transport};
+use crate::name_tables::{self, Transport};
+use crate::unit::TextError;
 
 /// The traffic over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -175,9 +176,9 @@ impl fmt::Display for Workload {
 }
 
 impl FromStr for Workload {
-    type Err = NameError;
+    type Err = TextError;
 
-    fn from_str(name: &str) -> Result<Self, NameError> {
+    fn from_str(name: &str) -> Result<Self, TextError> {
         // The name of earlier versions, in stored data.
         let name = if name == "check" { "tune" } else { name };
         name_tables::find("workload", WORKLOADS.iter().map(|row| (row.name, row.value)), name)

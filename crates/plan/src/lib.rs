@@ -36,7 +36,7 @@ pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanSpec, ProfileSpec};
 
-use bytegauge_model::{LevelError, Workload};
+use bytegauge_model::{TextError, Workload};
 use thiserror::Error;
 
 // Why a request gives no plan, with the next step.
@@ -50,7 +50,7 @@ pub enum PlanError {
         /// The factor's flag.
         flag: String,
         /// The problem.
-        error: LevelError,
+        error: TextError,
     },
     /// A factor or key that does not exist.
     #[error("{place}: no factor or key is called `{name}`{hint}")]

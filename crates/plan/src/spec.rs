@@ -7,11 +7,10 @@ use std::str::FromStr;
 use crate::PlanError;
 use crate::design::{ANALYSES, ANALYSES_MAX, AUDIT_MAX, AUDIT_SHARE, FINALISTS_MIN, Finalists};
 use bytegauge_model::factor::{self, FACTORS, Factor, FactorKey, Role, role_of};
-use bytegauge_model::name_tables::{NameError, PROFILES};
+use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::relay_program::relay_names;
-use bytegauge_model::unit::UnitError;
 use bytegauge_model::{
-    ComparedCondition, Ends, Level, LevelError, Nanos, Place, ProgramRole, ProgramTask, Transport, Workload,
+    ComparedCondition, Ends, Level, Nanos, Place, ProgramRole, ProgramTask, TextError, Transport, Workload,
 };
 
 /// A profile that a plan defines.
@@ -339,7 +338,7 @@ pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
     factor.kind.parse_list(&text).map_err(|error| at(factor, error))
 }
 
-fn at(factor: &Factor, error: LevelError) -> PlanError {
+fn at(factor: &Factor, error: TextError) -> PlanError {
     PlanError::Level { flag: factor.flag(), error }
 }
 
@@ -373,7 +372,7 @@ impl PlanSpec {
             "long-trials" if text == "off" => self.audit = 0.0,
             "long-trials" => self.audit = share(text, 0.0..=AUDIT_MAX).map_err(|why| why + ", or off")?,
             "margin" => self.margin = share(text, MARGINS)?,
-            "ends" => self.ends = text.parse().map_err(|error: NameError| error.to_string())?,
+            "ends" => self.ends = text.parse().map_err(|error: TextError| error.to_string())?,
             "verify" => self.verify = is_on()?,
             _ => self.gentle = is_on()?,
         }
@@ -386,7 +385,7 @@ impl PlanSpec {
 /// # Errors
 /// If it is no time, or none at all.
 pub fn time_ns(text: &str) -> Result<u64, String> {
-    match text.parse().map_err(|error: UnitError| error.to_string())? {
+    match text.parse().map_err(|error: TextError| error.to_string())? {
         Nanos(0) => Err("a session needs time: give for example 60s".into()),
         Nanos(ns) => Ok(ns),
     }

@@ -4,9 +4,7 @@ use crate::emulated::{LinkRate, LossShare};
 use crate::end::EndRole;
 use crate::factor::row::*;
 use crate::level::{Level, LevelKind};
-use crate::name_tables::{
-    Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, NameError, Placement, RcvbufOn, Transport, Work,
-};
+use crate::name_tables::{Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, Placement, RcvbufOn, Transport, Work};
 use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 use crate::option::{BeyondLoopback, OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};
@@ -17,6 +15,7 @@ use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::spec::Spec;
 use crate::tls::Tls;
+use crate::unit::TextError;
 use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, or_word};
 
 /// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
@@ -119,7 +118,7 @@ fn relays(spec: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
     spec.relay().and_then(RelayChoice::method).is_some_and(holds)
 }
 
-fn calling_engine(name: &str) -> Result<String, NameError> {
+fn calling_engine(name: &str) -> Result<String, TextError> {
     name.parse::<Engine>().and_then(Engine::for_call).map(|engine| engine.to_string())
 }
 

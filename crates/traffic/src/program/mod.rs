@@ -102,7 +102,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
     let value = &setup.spec.value().unwrap_or(Level::Absent);
-    let bug = |error: bytegauge_model::task::TaskError| EndError::Impossible(error.to_string());
+    let bug = |error: bytegauge_model::TextError| EndError::Impossible(error.to_string());
     let changes = task.changes.as_ref();
     let filter = |server: bool| {
         // Settings of the kernel alone need no filter, which costs time.
