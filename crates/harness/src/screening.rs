@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::cell::footprint;
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, FactorKey, Level, Spec};
+use bytegauge_model::{Cell, CellId, Spec};
 use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family};
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
@@ -16,6 +17,9 @@ use crate::time_limit::Given;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;
+
+/// Sizes that the memory of a cell includes only where they vary.
+const SIZES: [&str; 4] = ["sndbuf", "rcvbuf", "pipe_size", "read_size"];
 
 impl Run<'_> {
     /// Screens every family that needs it and fixes the finalists of all. `false` if interrupted.
@@ -176,7 +180,8 @@ impl Run<'_> {
         let choices = self.choices(family);
         let mut footprints = vec![None; family.choices];
         let members: Vec<&Cell> = self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
-        let varied = varied_buffers(&members);
+        let differs = |name: &&str| members.iter().any(|cell| cell.factors.get(name) != members[0].factors.get(name));
+        let varied: Vec<String> = SIZES.iter().copied().filter(differs).map(str::to_owned).collect();
         let scores = family
             .screened
             .iter()
@@ -189,7 +194,8 @@ impl Run<'_> {
                     .map(|cell| (&cell.id, choices[&choice(cell)]))
                     .collect();
                 for cell in self.plan.cells.iter().filter(|cell| cell.group == *group) {
-                    footprints[choices[&choice(cell)]] = footprint(cell, varied);
+                    footprints[choices[&choice(cell)]] =
+                        footprint(&cell.factors, &[], &varied).map(|bytes| bytes as f64);
                 }
                 let mut blocks: BTreeMap<u64, Costs> = BTreeMap::new();
                 for (id, block, cost) in &self.done.screening {
@@ -228,29 +234,6 @@ fn block_of_runs_ns(of_choice: &[(u64, bool)], best: &[usize]) -> u64 {
 
 fn choice(cell: &Cell) -> Spec {
     cell.factors.of_role(bytegauge_model::Role::Choice)
-}
-
-/// The kernel's buffers of a flow.
-const KERNEL_BUFFERS: [FactorKey; 3] = [FactorKey::sndbuf, FactorKey::rcvbuf, FactorKey::pipe_size];
-
-/// Buffers of one flow as requested. A buffer that the plan varies and that is at its default in this cell has no
-/// known size here: `report` uses the effective one, and screening ranks such a cell by rate only.
-fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
-    let spec = &cell.factors;
-    let mut bytes = spec.read_size().unwrap_or(0) + spec.write_size().unwrap_or(0);
-    for (buffer, is_varied) in KERNEL_BUFFERS.iter().zip(varied) {
-        match spec.level(*buffer) {
-            Level::Number(size) => bytes += size,
-            level if level.is_auto() && is_varied => return None,
-            _ => {}
-        }
-    }
-    (bytes > 0).then_some(bytes as f64)
-}
-
-/// Buffers that a cell sets to some size at least once.
-fn varied_buffers(cells: &[&Cell]) -> [bool; 3] {
-    KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(cell.factors.level(buffer), Level::Number(_))))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::end::stored_names;
 use crate::spec::Spec;
 use crate::trial::effective;
-use crate::{EndReport, Engine, Level, RcvbufOn, Trial, Workload};
+use crate::{Engine, Level, RcvbufOn, Trial, Workload};
 
 /// A cell's name within its session: `c17`; its A/A control is `c17t`, its group's harness floor `g3n`. Trials of a cell share
 /// it.
@@ -126,12 +126,16 @@ pub fn footprint(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<
     let mut each = levels.read_size()?;
     // One-ended sources have no writer; a two-ended import may not state its writer's size.
     each = each.saturating_add(levels.write_size().unwrap_or(0));
-    for buffer in BUFFERS {
-        if varied.iter().any(|name| name == buffer.factor) && buffer.applies(levels) {
-            each = each.saturating_add(buffer.size(levels, trials)?);
-        }
+    for buffer in varied_buffers(levels, varied) {
+        each = each.saturating_add(buffer_size(buffer, levels, trials)?);
     }
     Some(each.saturating_mul(flows))
+}
+
+/// The kernel's buffers that the plan varies and that exist with these levels.
+fn varied_buffers(levels: &Spec, varied: &[String]) -> impl Iterator<Item = &'static str> {
+    let exists = move |buffer: &&str| varied.iter().any(|name| name == buffer) && levels.get(buffer) != Level::Absent;
+    BUFFERS.into_iter().filter(exists)
 }
 
 /// A submission of 64 bytes, two completions of 16.
@@ -140,17 +144,16 @@ const ENTRY_BYTES: u64 = 96;
 /// The memory that the server's kernel may use for its connections in the buffers that the plan varies, and its receive buffers
 /// if those vary: one per thread, or per connection if each has a thread. `None` if neither does: an engine has no size.
 fn of_calls(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> {
-    let varies = |name: &str| varied.iter().any(|varied| varied == name);
     let connections =
         levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0);
     let mut bytes = None;
     let mut add = |each: u64, times: u64| {
         bytes = Some(bytes.unwrap_or(0_u64).saturating_add(each.saturating_mul(times)));
     };
-    for buffer in BUFFERS.iter().filter(|buffer| varies(buffer.factor) && buffer.applies(levels)) {
-        add(buffer.size(levels, trials)?, connections);
+    for buffer in varied_buffers(levels, varied) {
+        add(buffer_size(buffer, levels, trials)?, connections);
     }
-    if varies("read_size") {
+    if varied.iter().any(|name| name == "read_size") {
         let thread_a_flow = levels.server_engine().is_some_and(Engine::has_thread_a_flow);
         let threads = levels.server_threads().unwrap_or(0).max(1);
         add(levels.read_size().unwrap_or(0), if thread_a_flow { connections } else { threads });
@@ -158,38 +161,18 @@ fn of_calls(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> 
     bytes
 }
 
-/// A kernel buffer that a factor sets.
-pub struct FactorBuffer {
-    /// The factor.
-    pub factor: &'static str,
-}
+/// The factors that set the kernel's buffers: the writer's, the reader's, the pipe's.
+pub const BUFFERS: [&str; 3] = ["sndbuf", "rcvbuf", "pipe_size"];
 
-/// The kernel's buffers: the writer's, the reader's, the pipe's.
-pub const BUFFERS: &[FactorBuffer] =
-    &[FactorBuffer { factor: "sndbuf" }, FactorBuffer { factor: "rcvbuf" }, FactorBuffer { factor: "pipe_size" }];
-
-impl FactorBuffer {
-    fn applies(&self, levels: &Spec) -> bool {
-        levels.get(self.factor) != Level::Absent
-    }
-
-    /// The size reported by the kernel, or else the requested one.
-    pub fn size(&self, levels: &Spec, trials: &[&Trial]) -> Option<u64> {
-        effective(trials, self.end_of(levels))
-            .and_then(|options| options.get(self.factor).number())
-            .or_else(|| levels.get(self.factor).number())
-    }
-
-    fn end_of(&self, levels: &Spec) -> fn(&Trial) -> Option<&EndReport> {
-        if self.is_of_source(levels) { |trial| trial.source_side() } else { |trial| trial.sink_side() }
-    }
-
-    /// Whether it is the writer's, or the client's. In calls both buffers are the server's, unless the plan sets the client's.
-    pub fn is_of_source(&self, levels: &Spec) -> bool {
-        match levels.workload() {
-            Workload::Stream => self.factor == "sndbuf",
-            Workload::Call => self.factor == "rcvbuf" && levels.rcvbuf_on() == Some(RcvbufOn::Client),
-            _ => false,
-        }
-    }
+/// The size of one of [`BUFFERS`] as the kernel reported it, or else as requested.
+pub fn buffer_size(factor: &str, levels: &Spec, trials: &[&Trial]) -> Option<u64> {
+    // In calls both buffers are the server's, unless the plan sets the client's.
+    let is_of_source = match levels.workload() {
+        Workload::Stream => factor == "sndbuf",
+        Workload::Call => factor == "rcvbuf" && levels.rcvbuf_on() == Some(RcvbufOn::Client),
+        _ => false,
+    };
+    let end = if is_of_source { Trial::source_side } else { Trial::sink_side };
+    let reported = effective(trials, end).and_then(|options| options.get(factor).number());
+    reported.or_else(|| levels.get(factor).number())
 }

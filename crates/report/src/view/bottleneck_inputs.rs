@@ -6,7 +6,7 @@ use bytegauge_bottleneck::call::{CallSigns, Waits};
 use bytegauge_bottleneck::relay::RelaySigns;
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_bottleneck::stream::StreamSigns;
-use bytegauge_model::cell::BUFFERS;
+use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, lanes, threads, ways};
 use bytegauge_model::{
     EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
@@ -268,12 +268,12 @@ pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static
         let mut families: BTreeMap<(Spec, bool), Vec<Sibling>> = BTreeMap::new();
         for (at, (settled, rate)) in cells.iter().enumerate() {
             let levels = &settled.cell.factors;
-            let size = buffer.size(levels, &settled.trials);
+            let size = buffer_size(buffer, levels, &settled.trials);
             if let (Some(size), Some(rate)) = (size, *rate)
-                && levels.get(buffer.factor) != Level::Absent
+                && levels.get(buffer) != Level::Absent
             {
                 let mut others = levels.of_role(Role::Choice);
-                others.retain(|name| name != buffer.factor);
+                others.retain(|name| name != buffer);
                 families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
             }
         }
@@ -285,7 +285,7 @@ pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static
                 for (_, rate, at) in same_size {
                     let gain = fastest_larger / rate - 1.0;
                     if gain > gains[*at].map_or(0.0, |(_, gain)| gain) {
-                        gains[*at] = Some((buffer.factor, gain));
+                        gains[*at] = Some((buffer, gain));
                     }
                 }
                 fastest_larger = same_size.iter().map(|(_, rate, _)| *rate).fold(fastest_larger, f64::max);
