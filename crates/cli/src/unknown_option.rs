@@ -25,14 +25,11 @@ const MOVED: &[(&str, &str)] = &[
     ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
     ("selftest", "use: bytegauge doctor --selftest"),
     ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
-    ("--urgent", "calls next to bulk data: bytegauge call --load-flows 8; behind it: bytegauge stream --urgent 10ms"),
-    ("--inq", "a receive that is shorter than its buffer shows the same for calls: bytegauge stream --inq on,off"),
     ("--cork", "messages in parts: bytegauge call --response-chunk 200 --message-writes separate,cork"),
     (
         "--sysctl",
         "two settings of the kernel: bytegauge ab --b-sysctl NAME=VALUE; of your program: bytegauge tune --sysctl",
     ),
-    ("--send-from", "header and body: bytegauge call --response-chunk 200; a file: bytegauge stream --send-from file"),
 ];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
@@ -177,8 +174,8 @@ mod tests {
     #[test]
     fn options_of_other_workloads_are_named() {
         for (line, expected) in [
-            ("bytegauge call --urgent 10ms", "bytegauge call --load-flows 8"),
-            ("bytegauge call --inq on", "bytegauge stream --inq"),
+            ("bytegauge call --urgent 10ms", "--urgent is an option of bytegauge stream"),
+            ("bytegauge call --inq on", "--inq is an option of bytegauge stream"),
             ("bytegauge call --burst 9", "--burst is an option of bytegauge stream"),
             ("bytegauge stream --depth 9", "--depth is an option of bytegauge call"),
         ] {

@@ -5,100 +5,61 @@
 
 use crate::unit::TextError;
 
-/// Words of other tools and of the field, with our names for the same: the first that is known where the word was found.
-const SYNONYMS: &[(&str, &[&str])] = &[
+/// Words of other tools and of the field, and our names for the same: the first that is known where the word was found.
+const SYNONYMS: &[(&[&str], &[&str])] = &[
     // Options.
-    ("address", &["connect", "listen"]),
-    ("affinity", &["placement"]),
-    ("bandwidth", &["rate", "link-rate", "max-rate"]),
-    ("bitrate", &["rate", "link-rate"]),
-    ("block-size", &["write-size", "read-size"]),
-    ("bs", &["write-size", "read-size"]),
-    ("buffer", &["read-size", "relay-buffer"]),
-    ("buffer-size", &["read-size", "relay-buffer"]),
-    ("bursts", &["burst", "batch"]),
-    ("cc", &["congestion"]),
-    ("clients", &["flows", "max-flows"]),
-    ("concurrency", &["flows"]),
-    ("congestion-control", &["congestion"]),
-    ("connections", &["flows", "max-flows"]),
-    ("cores", &["placement"]),
-    ("count", &["blocks"]),
-    ("cpus", &["placement"]),
-    ("database", &["store"]),
-    ("db", &["store"]),
-    ("delay", &["link-delay"]),
-    ("iterations", &["blocks"]),
-    ("json", &["format"]),
-    ("latency", &["slo", "link-delay"]),
-    ("len", &["read-size", "request"]),
-    ("length", &["read-size", "request"]),
-    ("limit", &["rate"]),
-    ("loss", &["link-loss", "max-loss"]),
-    ("message-size", &["request", "write-size"]),
-    ("msg-size", &["request", "write-size"]),
-    ("netem", &["link-delay"]),
-    ("no-delay", &["nodelay"]),
-    ("packet-size", &["write-size", "request"]),
-    ("parallel", &["flows"]),
-    ("payload", &["request", "write-size"]),
-    ("pin", &["placement"]),
-    ("pipeline", &["depth"]),
-    ("protocol", &["transport"]),
-    ("qps", &["rate"]),
-    ("receive-buffer", &["rcvbuf"]),
-    ("repeat", &["blocks"]),
-    ("reverse", &["direction"]),
-    ("round-trip", &["link-delay"]),
-    ("rps", &["rate"]),
-    ("rtt", &["link-delay"]),
-    ("runs", &["blocks"]),
-    ("runtime", &["time"]),
-    ("send-buffer", &["sndbuf"]),
-    ("sendfile", &["send-from", "sendfile"]),
-    ("size", &["read-size", "request"]),
-    ("so-rcvbuf", &["rcvbuf"]),
-    ("so-sndbuf", &["sndbuf"]),
-    ("socket", &["transport"]),
-    ("ssl", &["tls"]),
-    ("streams", &["flows"]),
-    ("tcp-nodelay", &["nodelay"]),
-    ("threads", &["server-threads", "relay-threads", "flows"]),
-    ("verbose", &["full"]),
-    ("window", &["rcvbuf"]),
-    ("encryption", &["tls"]),
-    ("https", &["tls"]),
-    ("workers", &["server-threads", "flows"]),
+    (&["address"], &["connect", "listen"]),
+    (&["bandwidth", "bitrate"], &["rate", "link-rate", "max-rate"]),
+    (&["block-size", "bs"], &["write-size", "read-size"]),
+    (&["buffer", "buffer-size"], &["read-size", "relay-buffer"]),
+    (&["bursts"], &["burst", "batch"]),
+    (&["cc", "congestion-control"], &["congestion"]),
+    (&["clients", "concurrency", "connections", "parallel", "streams"], &["flows", "max-flows"]),
+    (&["affinity", "cores", "cpus", "pin"], &["placement"]),
+    (&["count", "iterations", "repeat", "runs"], &["blocks"]),
+    (&["database", "db"], &["store"]),
+    (&["delay", "netem", "round-trip", "rtt"], &["link-delay"]),
+    (&["json"], &["format"]),
+    (&["latency"], &["slo", "link-delay"]),
+    (&["len", "length", "size"], &["read-size", "request"]),
+    (&["limit", "qps", "rps"], &["rate"]),
+    (&["loss"], &["link-loss", "max-loss"]),
+    (&["message-size", "msg-size", "packet-size", "payload"], &["request", "write-size"]),
+    (&["no-delay", "tcp-nodelay"], &["nodelay"]),
+    (&["pipeline"], &["depth"]),
+    (&["protocol", "socket"], &["transport"]),
+    (&["receive-buffer", "so-rcvbuf", "window"], &["rcvbuf"]),
+    (&["reverse"], &["direction"]),
+    (&["runtime"], &["time"]),
+    (&["send-buffer", "so-sndbuf"], &["sndbuf"]),
+    (&["sendfile"], &["send-from", "sendfile"]),
+    (&["encryption", "https", "ssl"], &["tls"]),
+    (&["threads", "workers"], &["server-threads", "relay-threads", "flows"]),
+    (&["verbose"], &["full"]),
     // Levels.
-    ("af-unix", &["unix"]),
-    ("default", &["auto", "none", "max"]),
-    ("different-core", &["cross-core"]),
-    ("io-uring", &["uring:plain", "io-uring"]),
-    ("iouring", &["uring:plain", "io-uring"]),
-    ("ipv6", &["tcp6", "udp6"]),
-    ("kernel", &["auto"]),
-    ("ktls", &["kernel"]),
-    ("openssl", &["rustls"]),
-    ("poll", &["epoll"]),
-    ("proxy", &["relay"]),
-    ("receiver", &["reader"]),
-    ("recvmmsg", &["mmsg"]),
-    ("same-core", &["same-cpu"]),
-    ("select", &["epoll"]),
-    ("seqpacket", &["unix-seqpacket"]),
-    ("sender", &["writer"]),
-    ("sendmmsg", &["mmsg"]),
-    ("system", &["auto"]),
-    ("uds", &["unix"]),
-    ("unix-socket", &["unix"]),
-    ("unlimited", &["max"]),
+    (&["af-unix", "uds", "unix-socket"], &["unix"]),
+    (&["default"], &["auto", "none", "max"]),
+    (&["different-core"], &["cross-core"]),
+    (&["io-uring", "iouring"], &["uring:plain", "io-uring"]),
+    (&["ipv6"], &["tcp6", "udp6"]),
+    (&["kernel", "system"], &["auto"]),
+    (&["ktls"], &["kernel"]),
+    (&["openssl"], &["rustls"]),
+    (&["poll", "select"], &["epoll"]),
+    (&["proxy"], &["relay"]),
+    (&["receiver"], &["reader"]),
+    (&["recvmmsg", "sendmmsg"], &["mmsg"]),
+    (&["same-core"], &["same-cpu"]),
+    (&["seqpacket"], &["unix-seqpacket"]),
+    (&["sender"], &["writer"]),
+    (&["unlimited"], &["max"]),
 ];
 
 /// The known name that `given` probably means: by the table, else the nearest, if it differs by a slip of the finger.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&str> = known.into_iter().collect();
     let given = given.to_ascii_lowercase().replace('_', "-");
-    let ours = SYNONYMS.iter().filter(|(word, _)| *word == given).flat_map(|(_, ours)| *ours);
+    let ours = SYNONYMS.iter().filter(|(words, _)| words.contains(&given.as_str())).flat_map(|(_, ours)| *ours);
     let dashed = |name: &str| name.replace('_', "-");
     if let Some(found) = ours.into_iter().find_map(|ours| known.iter().find(|name| dashed(name) == *ours)) {
         return Some(found);
@@ -151,9 +112,10 @@ mod tests {
 
     #[test]
     fn each_word_is_in_the_table_once() {
-        for (word, ours) in SYNONYMS {
-            assert!(!ours.is_empty() && !word.contains('_'), "{word}");
-            assert_eq!(SYNONYMS.iter().filter(|(other, _)| other == word).count(), 1, "{word}");
+        assert!(SYNONYMS.iter().all(|(_, ours)| !ours.is_empty()));
+        for word in SYNONYMS.iter().flat_map(|(words, _)| *words) {
+            assert!(!word.contains('_'), "{word}");
+            assert_eq!(SYNONYMS.iter().filter(|(words, _)| words.contains(word)).count(), 1, "{word}");
         }
     }
 }
