@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
-use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
@@ -122,38 +121,10 @@ fn short_of_time(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The blocks that a resumed session would measure until its next analysis.
-pub fn resumed(begun: &Begun) -> String {
-    fitted(continued(begun).lines(), COLUMNS)
-}
-
-fn continued(begun: &Begun) -> String {
-    let Begun { id, plan, analysis, ahead } = begun;
-    let of = plan.analyses;
-    let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
-        return format!(
-            "session {id} continues to analysis {analysis} of {of} with the missing part of its plan:\n\n{}",
-            full(plan, false)
-        );
-    };
-    let time =
-        blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
-    let mut text = format!(
-        "session {id} of plan {} continues to analysis {analysis} of {of}:\n  at most {} ({} of {until} are measured){time}\n",
-        plan.name,
-        counted(due as usize, "more confirmation block"),
-        until - due,
-    );
-    if *analysis > 1 && due < until {
-        // Intervals narrow with the root of the blocks.
-        let wide = ((until - due) as f64 / until as f64).sqrt();
-        let _ = writeln!(text, "  likely makes intervals {wide:.1} times as wide");
-    }
-    if plan.audit > 0.0 && plan.task.is_none() {
-        let _ = writeln!(text, "  then the long-trial check, up to {:.0} % of the time", plan.audit * 100.0);
-    }
-    text += &families(plan);
-    text
+/// The analysis that a resumed session continues to, and its plan.
+pub fn resumed(Begun { id, plan, analysis }: &Begun) -> String {
+    let begin = format!("session {id} of plan {} continues to analysis {analysis} of {}\n", plan.name, plan.analyses);
+    fitted((begin + &families(plan)).lines(), COLUMNS)
 }
 
 /// Conditions with several levels that could be compared, in a session that no plan describes.

@@ -4,7 +4,7 @@
 //! so is a flag with another value: if they were ignored, the result would answer another question.
 //! `run --resume` without a plan continues any session.
 
-use bytegauge_harness::{Ahead, AnalysisState, RunError, stored_plan};
+use bytegauge_harness::{AnalysisState, RunError, stored_plan};
 use bytegauge_model::{Factor, Level, ProgramTask, SessionId, SessionStatus, Workload};
 use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
@@ -21,8 +21,6 @@ pub struct Begun {
     pub plan: Plan,
     /// The analysis that it continues to, from 1.
     pub analysis: u64,
-    /// The missing blocks until then; `None` if the number of blocks is not fixed yet.
-    pub ahead: Option<Ahead>,
 }
 
 /// The session to continue, if requested. `asked` is the plan of the command and its flags alone.
@@ -106,14 +104,12 @@ fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begu
              new one"
         )));
     }
-    let groups = store.groups(session)?;
     let plan = stored_plan(session, record.plan)?;
-    let state = AnalysisState::of(&groups);
+    let state = AnalysisState::of(&store.groups(session)?);
     let next = AnalysisState::analysis_ahead(state, record.status)
         .ok_or_else(|| RunError::over(session, state, plan.analyses))?;
     let analysis = if args::text(matches, "until").is_some() { plan.analyses } else { next };
-    let ahead = Ahead::of(&groups, &store.blocks(session)?, analysis);
-    Ok(Begun { id: session, plan, analysis, ahead })
+    Ok(Begun { id: session, plan, analysis })
 }
 
 /// The session that `--resume` names: by its number, or as the latest of a plan, or of all, that can be continued.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::session::{ENDED_AFTER, Stage};
 use bytegauge_model::unit::{audit_after_ns, forecast};
-use bytegauge_model::{AnalysedGroup, AnalysisProgress, BlockRecord, GroupId, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{AnalysedGroup, AnalysisProgress, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_store::{GroupRow, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
@@ -206,37 +206,6 @@ impl AnalysisState {
     }
 }
 
-/// The work of a resumed session until its analysis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// The analysis, from 1.
-    pub analysis: u64,
-    /// Missing confirmation blocks of a group, at most, and their total after them.
-    pub blocks: (u64, u64),
-    /// Their time in all groups if blocks take as long as before, nanoseconds; `None` if a group had none.
-    pub blocks_ns: Option<u64>,
-}
-
-impl Ahead {
-    /// From the stored session; `None` if its blocks are not fixed yet.
-    #[must_use]
-    pub fn of(groups: &[GroupRow], blocks: &[BlockRecord], analysis: u64) -> Option<Ahead> {
-        let doubled = |first: u64| first.saturating_mul(1 << analysis.saturating_sub(1).min(62));
-        let of_group = |(group, first): (GroupId, u64)| {
-            let whole = |block: &&BlockRecord| block.group == group && block.stage == Stage::Confirm && block.complete;
-            let (sum_ns, seen) = blocks
-                .iter()
-                .filter(whole)
-                .fold((0, 0), |(ns, seen): (u64, u64), block| (ns + block.surroundings.wall_ns, seen + 1));
-            let (until, due) = (doubled(first), doubled(first).saturating_sub(seen));
-            (due, until, if due == 0 { Some(0) } else { sum_ns.checked_div(seen).map(|each| due.saturating_mul(each)) })
-        };
-        let ahead: Vec<_> = first_blocks(groups).into_iter().map(of_group).collect();
-        let (due, until, _) = ahead.iter().max_by_key(|(due, until, _)| (*due, *until))?;
-        Some(Ahead { analysis, blocks: (*due, *until), blocks_ns: ahead.iter().map(|(.., ns)| *ns).sum() })
-    }
-}
-
 /// Blocks of every group until its first analysis, as far as they were fixed.
 pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
     rows.iter().filter_map(|row| Some((row.group.id.clone(), row.number(BLOCKS)?))).collect()
@@ -284,25 +253,5 @@ mod tests {
         check(Some(1), Complete, Some(2));
         check(Some(2), Incomplete, Some(2));
         check(Some(3), Complete, None);
-    }
-
-    #[test]
-    fn forecasts_use_the_measured_time() {
-        let block = |index, wall_ns, complete| BlockRecord {
-            index,
-            group: GroupId("g1".into()),
-            stage: Stage::Confirm,
-            started_unix_ns: 0,
-            complete,
-            surroundings: bytegauge_model::session::Surroundings { wall_ns, ..Default::default() },
-        };
-        let rows = [row(json!({"looks": 3, "blocks_fixed": 6}))];
-        let blocks = [block(0, 100, true), block(1, 9999, false), block(2, 300, true)];
-        let ahead =
-            |analysis, blocks: &[BlockRecord]| Ahead::of(&rows, blocks, analysis).map(|of| (of.blocks, of.blocks_ns));
-        assert_eq!(ahead(1, &blocks), Some(((4, 6), Some(800))));
-        assert_eq!(ahead(2, &blocks), Some(((10, 12), Some(2000))));
-        assert_eq!(ahead(1, &[]), Some(((6, 6), None)));
-        assert_eq!(Ahead::of(&[row(json!({}))], &blocks, 1), None);
     }
 }

@@ -26,7 +26,7 @@ mod screening;
 pub mod stages;
 mod time_limit;
 
-pub use interim::{Ahead, AnalysisState, SessionAnalysis};
+pub use interim::{AnalysisState, SessionAnalysis};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, stored_plan, this_machine};
 pub use stages::{Event, Observer};
