@@ -50,7 +50,7 @@ pub fn factors(matches: &ArgMatches, workload: Workload) -> Result<Vec<(&'static
         let Ok(Some(text)) = matches.try_get_one::<String>(&flag) else { continue };
         let named = factor::named(workload, &flag);
         if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(workload, &flag)) {
-            return Err(PlanError::NotInWorkload { flag, workload, other }.into());
+            return Err(PlanError::not_in_workload(&flag, workload, other).into());
         }
         let own =
             |factor: &Factor| named.len() > 1 && matches!(matches.try_get_one::<String>(&factor.flag()), Ok(Some(_)));

@@ -146,9 +146,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Store(error) => error.into(),
-            RunError::OldPlan(_) | RunError::Elsewhere { .. } | RunError::Over { .. } | RunError::NothingLeft(_) => {
-                Failure::usage(error.to_string())
-            }
+            RunError::Refused(text) => Failure::usage(text),
             _ => Failure::failed(error.to_string()),
         }
     }

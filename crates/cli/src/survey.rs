@@ -124,7 +124,7 @@ fn planned(
     spec.gentle = is_gentle;
     match resolve(&spec, &measure::catalog(&spec), seed) {
         Ok(plan) if plan.budget_ns <= step.budget_ns(steps, budget_ns) => Ok(Ok(plan)),
-        Ok(_) | Err(PlanError::Budget { .. }) => {
+        Ok(_) | Err(PlanError::Budget(_)) => {
             Ok(Err("its part of the time is too short: give a longer --time, or fewer --only".into()))
         }
         Err(error @ PlanError::NothingLeft(_)) => Ok(Err(error.to_string())),

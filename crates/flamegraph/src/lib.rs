@@ -101,8 +101,7 @@ impl Flames {
         let scratch = OwnedFolder::create_in(&self.folder, SCRATCH).map_err(|error| error.to_string())?;
         let data = scratch.path().join("perf.data");
         let sample = |pids: &[u32]| perf::Sampling::of(&self.program, pids, &data, stop);
-        trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
-            .map_err(|error| error.to_string())?;
+        trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)?;
         let folded = folded(&perf::script(&self.program, &data, stop)?)?;
         let picture = drawn(&folded, &title(cell))?;
         let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));

@@ -139,7 +139,10 @@ impl<'a> Run<'a> {
         let record = store.session(session)?;
         let plan = stored_plan(session, record.plan)?;
         if let Some(place) = same_machine::elsewhere(&record.machine, &machine(&options.links)) {
-            return Err(RunError::Elsewhere { session, place });
+            return Err(RunError::Refused(format!(
+                "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in one boot: \
+                 show it with `bytegauge report {session}`, or run it again without --resume"
+            )));
         }
         let owner = store.own(session)?;
         // Checked once no other process measures it.
@@ -353,10 +356,14 @@ impl<'a> Run<'a> {
 /// The plan with which a session was begun.
 ///
 /// # Errors
-/// [`RunError::OldPlan`] if this version cannot read it, or lacks a factor or a level of it.
+/// If this version cannot read it, or lacks a factor or a level of it.
 pub fn stored_plan(session: SessionId, stored: Value) -> Result<Plan, RunError> {
     let is_known = |plan: &Plan| plan.cells.iter().all(|cell| cell.factors.is_known());
-    serde_json::from_value(stored).ok().filter(is_known).ok_or(RunError::OldPlan(session))
+    serde_json::from_value(stored).ok().filter(is_known).ok_or_else(|| {
+        RunError::Refused(format!(
+            "session {session} was begun by another version of bytegauge and cannot be resumed: run it again without --resume"
+        ))
+    })
 }
 
 /// The cells that are fixed from the start: a group that only measures the finalists gets its cells when they are chosen. One in
@@ -420,46 +427,25 @@ pub enum RunError {
     /// The ends cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The stored plan cannot be read, or has settings of another version.
-    #[error(
-        "session {0} was begun by another version of bytegauge and cannot be resumed: run it again without --resume"
-    )]
-    OldPlan(SessionId),
-    /// All its analyses are complete.
-    #[error(
-        "session {session} is over (analyses: {analyses} of {analyses}): its number of analyses was fixed at the start, since further \
- ones could find a significant result by chance. Show it with `bytegauge report {session}`, or measure \
- a new session without --resume"
-    )]
-    Over {
-        /// The session.
-        session: SessionId,
-        /// Its number of analyses.
-        analyses: u64,
-    },
-    /// All its options failed before the first analysis.
-    #[error(
-        "session {0} is over: every option failed, so there is nothing to add. Show the reasons with `bytegauge report {0}`, \
- or measure a new session without --resume"
-    )]
-    NothingLeft(SessionId),
-    /// The machine was restarted since, or is another one.
-    #[error(
-        "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in \
- one boot: show it with `bytegauge report {session}`, or run it again without --resume"
-    )]
-    Elsewhere {
-        /// The session.
-        session: SessionId,
-        /// Where it was begun.
-        place: &'static str,
-    },
+    /// The session cannot be continued, with what to do.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl RunError {
     /// Why a session that is complete cannot be continued.
     #[must_use]
     pub fn over(session: SessionId, state: Option<AnalysisState>, analyses: u64) -> RunError {
-        state.map_or(RunError::NothingLeft(session), |_| RunError::Over { session, analyses })
+        RunError::Refused(match state {
+            Some(_) => format!(
+                "session {session} is over (analyses: {analyses} of {analyses}): its number of analyses was fixed at the start, \
+                 since further ones could find a significant result by chance. Show it with `bytegauge report {session}`, or \
+                 measure a new session without --resume"
+            ),
+            None => format!(
+                "session {session} is over: every option failed, so there is nothing to add. Show the reasons with \
+                 `bytegauge report {session}`, or measure a new session without --resume"
+            ),
+        })
     }
 }

@@ -26,34 +26,19 @@ const LINE_MAX: u64 = 8 << 20;
 #[derive(Debug, Error)]
 pub enum MeshFileError {
     /// It cannot be read or written.
-    #[error("{path}: {error}: check the path, its permissions and the free space")]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    #[error("{0}: {1}: check the path, its permissions and the free space")]
+    Io(PathBuf, io::Error),
     /// It has no file of a mesh.
     #[error(
         "{0} has no files of a mesh (rank-NNNNN.jsonl): give the directory of --out, and copy the files of all hosts there"
     )]
     Empty(PathBuf),
     /// A file is not one of a mesh, or of another version.
-    #[error("{path}: {reason}: remove the file, or use the version of bytegauge that wrote it")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    #[error("{0}: {1}: remove the file, or use the version of bytegauge that wrote it")]
+    Format(PathBuf, String),
     /// Files of several runs.
-    #[error("{one} and {other} are of different runs: gather each run from a directory of its own")]
-    Mixed {
-        /// A file.
-        one: PathBuf,
-        /// A file of another run.
-        other: PathBuf,
-    },
+    #[error("{0} and {1} are of different runs: gather each run from a directory of its own")]
+    Mixed(PathBuf, PathBuf),
     /// A file of another test, which cannot be continued.
     #[error("{0} is of a mesh with other settings: use the same flags and --seed as before, or another --out")]
     OtherTest(PathBuf),
@@ -108,7 +93,7 @@ impl RankFile {
         let fresh = part.with_extension("part.new");
         let io = |path: &Path| {
             let path = path.to_owned();
-            move |error| MeshFileError::Io { path, error }
+            move |error| MeshFileError::Io(path, error)
         };
         let file = create_fresh(&fresh).map_err(io(&fresh))?;
         let mut file = RankFile { out: BufWriter::new(file), part: part.clone(), whole: whole.clone() };
@@ -155,7 +140,7 @@ impl RankFile {
     }
 
     fn broken(&self, error: io::Error) -> MeshFileError {
-        MeshFileError::Io { path: self.part.clone(), error }
+        MeshFileError::Io(self.part.clone(), error)
     }
 }
 
@@ -185,7 +170,7 @@ impl MeshData {
 /// # Errors
 /// [`MeshFileError`] if there are none, or they are not of one run.
 pub fn read(dir: &Path) -> Result<MeshData, MeshFileError> {
-    let io = |error| MeshFileError::Io { path: dir.to_owned(), error };
+    let io = |error| MeshFileError::Io(dir.to_owned(), error);
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(dir).map_err(io)? {
         let path = entry.map_err(io)?.path();
@@ -199,7 +184,7 @@ pub fn read(dir: &Path) -> Result<MeshData, MeshFileError> {
     for path in paths {
         let (header, rows) = match read_file(&path) {
             // A rank may finish its file in the meantime.
-            Err(MeshFileError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            Err(MeshFileError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
                 read_file(&path.with_extension(""))?
             }
             read => read?,
@@ -210,7 +195,7 @@ pub fn read(dir: &Path) -> Result<MeshData, MeshFileError> {
             (path.clone(), data)
         });
         if !data.settings.is_same_test(&header.settings) {
-            return Err(MeshFileError::Mixed { one: first.clone(), other: path });
+            return Err(MeshFileError::Mixed(first.clone(), path));
         }
         if path.extension().is_some_and(|extension| extension == "part") {
             data.unfinished.push(header.hello.rank);
@@ -282,10 +267,10 @@ struct FileLines {
 impl FileLines {
     /// Opens a file and reads its header.
     fn open(path: &Path) -> Result<(FileLines, FileHeader), MeshFileError> {
-        let io = |error| MeshFileError::Io { path: path.to_owned(), error };
+        let io = |error| MeshFileError::Io(path.to_owned(), error);
         if !fs::metadata(path).map_err(io)?.is_file() {
             // Opening a pipe would wait for a writer.
-            return Err(MeshFileError::Format { path: path.to_owned(), reason: "it is no regular file".into() });
+            return Err(MeshFileError::Format(path.to_owned(), "it is no regular file".into()));
         }
         let file = File::open(path).map_err(io)?;
         let reader = BufReader::with_capacity(1 << 20, file);
@@ -309,12 +294,12 @@ impl FileLines {
     fn next(&mut self) -> Result<bool, MeshFileError> {
         self.line.clear();
         let read = (&mut self.reader).take(LINE_MAX).read_until(b'\n', &mut self.line);
-        read.map_err(|error| MeshFileError::Io { path: self.path.clone(), error })?;
+        read.map_err(|error| MeshFileError::Io(self.path.clone(), error))?;
         Ok(self.line.last() == Some(&b'\n'))
     }
 
     fn damaged(&self, reason: String) -> MeshFileError {
-        MeshFileError::Format { path: self.path.clone(), reason }
+        MeshFileError::Format(self.path.clone(), reason)
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Reads no environment itself: the caller passes a function that looks a variable up.
 
-use thiserror::Error;
-
 use crate::Rank;
 
 /// Variables with the rank of a process, and the launchers that set them. The first one that is set counts: `mpirun`
@@ -40,68 +38,45 @@ pub struct RankPlace {
     pub size: u32,
 }
 
-/// A place that cannot be determined.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RankError {
-    /// There is no rank.
-    #[error(
-        "the rank of this process is unknown: no launcher has set one. Start the command by srun or mpirun, or give \
-         --rank R --size N on each host (pdsh: --rank %n)"
-    )]
-    NoRank,
-    /// There is no size.
-    #[error("the number of processes is unknown: {0} does not set it. Give --size N")]
-    NoSize(String),
-    /// A variable or flag is no number.
-    #[error("{name} is {value:?}, which is not a whole number: give --rank R --size N")]
-    NotANumber {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-    },
-    /// A rank beyond the size.
-    #[error("rank {rank} is out of range: with --size {size}, ranks are 0 to {}", size.saturating_sub(1))]
-    Range {
-        /// The rank.
-        rank: Rank,
-        /// The size.
-        size: u32,
-    },
-    /// A size that no mesh can have.
-    #[error("{0} ranks are out of range: use --size 2 to {RANKS_MAX}")]
-    Size(u32),
-}
+/// The error of a process whose rank is unknown.
+const NO_RANK: &str = "the rank of this process is unknown: no launcher has set one. Start the command by srun or mpirun, or give \
+                       --rank R --size N on each host (pdsh: --rank %n)";
 
 /// The place of this process: from the flags `rank` and `size` where they are given, else from variables.
 ///
 /// # Errors
-/// [`RankError`] with the next step.
+/// A text with the next step.
 pub fn place(
     rank: Option<Rank>,
     size: Option<u32>,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<RankPlace, RankError> {
-    let number = |name: &str| -> Result<Option<u32>, RankError> {
+) -> Result<RankPlace, String> {
+    let number = |name: &str| -> Result<Option<u32>, String> {
         let Some(value) = variable(name) else { return Ok(None) };
-        value.trim().parse().map(Some).map_err(|_| RankError::NotANumber { name: name.to_owned(), value })
+        value
+            .trim()
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("{name} is {value:?}, which is not a whole number: give --rank R --size N"))
     };
     let (rank, source) = match rank {
         Some(rank) => (rank, "--rank".to_owned()),
         None => {
-            let set = RANKS.iter().find(|(name, _)| variable(name).is_some()).ok_or(RankError::NoRank)?;
-            (number(set.0)?.ok_or(RankError::NoRank)?, format!("{} ({})", set.1, set.0))
+            let set = RANKS.iter().find(|(name, _)| variable(name).is_some()).ok_or(NO_RANK)?;
+            (number(set.0)?.ok_or(NO_RANK)?, format!("{} ({})", set.1, set.0))
         }
     };
     let size = match size {
         Some(size) => size,
-        None => SIZES.iter().find_map(|name| number(name).transpose()).unwrap_or(Err(RankError::NoSize(source)))?,
+        None => SIZES.iter().find_map(|name| number(name).transpose()).unwrap_or_else(|| {
+            Err(format!("the number of processes is unknown: {source} does not set it. Give --size N"))
+        })?,
     };
     if !(2..=RANKS_MAX).contains(&size) {
-        return Err(RankError::Size(size));
+        return Err(format!("{size} ranks are out of range: use --size 2 to {RANKS_MAX}"));
     }
     if rank >= size {
-        return Err(RankError::Range { rank, size });
+        return Err(format!("rank {rank} is out of range: with --size {size}, ranks are 0 to {}", size - 1));
     }
     Ok(RankPlace { rank, size })
 }
@@ -145,7 +120,7 @@ fn first_node(list: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn found(flags: (Option<u32>, Option<u32>), variables: &[(&str, &str)]) -> Result<(u32, u32), RankError> {
+    fn found(flags: (Option<u32>, Option<u32>), variables: &[(&str, &str)]) -> Result<(u32, u32), String> {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         place(flags.0, flags.1, variable).map(|place| (place.rank, place.size))
@@ -174,11 +149,15 @@ mod tests {
 
     #[test]
     fn bad_places_are_refused() {
-        assert_eq!(found((None, None), &[]), Err(RankError::NoRank));
-        assert!(matches!(found((Some(0), None), &[]), Err(RankError::NoSize(_))));
-        assert_eq!(found((Some(3), Some(3)), &[]), Err(RankError::Range { rank: 3, size: 3 }));
-        assert_eq!(found((Some(0), Some(1)), &[]), Err(RankError::Size(1)));
-        assert!(matches!(found((None, Some(2)), &[("PMI_RANK", "x")]), Err(RankError::NotANumber { .. })));
+        let check = |flags, variables: &[(&str, &str)], expected: &str| {
+            let error = found(flags, variables).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        };
+        check((None, None), &[], "no launcher has set one");
+        check((Some(0), None), &[], "--rank does not set it");
+        check((Some(3), Some(3)), &[], "ranks are 0 to 2");
+        check((Some(0), Some(1)), &[], "use --size 2 to");
+        check((None, Some(2)), &[("PMI_RANK", "x")], "PMI_RANK is \"x\"");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits};
 pub use message::{RankHello, ToRank, ToRankZero};
-pub use pattern::{MeshPattern, MeshPatternError};
+pub use pattern::MeshPattern;
 pub use rate_model::{MeshFit, RateSample};
 pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
 pub use row::{MeshRow, SlotPlace};

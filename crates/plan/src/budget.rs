@@ -27,13 +27,13 @@ impl Plan {
         let notes = self.fit_budget();
         // The forecast, not the budget, which is rounded up.
         if self.budget_ns > given_ns && self.schedule().total_ns() as f64 > given_ns as f64 * overrun {
-            return Err(PlanError::Budget {
-                budget: Nanos(given_ns).to_string(),
-                cells: self.cells.len(),
-                of: counted(self.groups.len(), "test"),
-                needed: format!("{}s", self.budget_ns.div_ceil(1_000_000_000)),
-                shorter: self.shorter(),
-            });
+            let (given, needed_s) = (Nanos(given_ns), self.budget_ns.div_ceil(1_000_000_000));
+            return Err(PlanError::Budget(format!(
+                "a budget of {given} is too short for {} options in {}: give --time {needed_s}s or more{}",
+                self.cells.len(),
+                counted(self.groups.len(), "test"),
+                self.shorter()
+            )));
         }
         self.notes.extend(notes);
         Ok(())

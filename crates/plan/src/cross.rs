@@ -195,7 +195,7 @@ impl PlanSpec {
             if factors.is_empty() {
                 let flags = factor::flags(self.workload);
                 let hint = bytegauge_model::suggest::hint(name, flags.iter().map(String::as_str));
-                return Err(PlanError::UnknownKey { place: "--also".into(), name: name.into(), hint });
+                return Err(PlanError::Usage(format!("--also: no factor or key is called `{name}`{hint}")));
             }
             for factor in factors {
                 let has_list = |part: &Part| {

@@ -38,7 +38,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError>
         if let Some(factor) = named.into_iter().find(|factor| !factor.is_in(workload)) {
             let flag = factor.flag();
             let other = factor::elsewhere(workload, &flag).unwrap_or(workload);
-            return Err(PlanError::NotInWorkload { flag, workload, other });
+            return Err(PlanError::not_in_workload(&flag, workload, other));
         }
         if let Some(transport) = part.transports(workload).into_iter().find(|joint| !workload.runs_over(joint)) {
             let carries_not = format!("{transport} does not carry the workload {workload}");
@@ -57,7 +57,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), Pl
             factor.only_with.iter().find(|key| **key != factor.key).map(|key| format!("--{}", key.row().flag()));
         let needs = factor.needs.map(|needs| needs.text.to_owned()).or(brings);
         if let Some(needs) = needs.filter(|_| is_named() && is_moot()) {
-            return Err(PlanError::Moot { flag: factor.flag(), needs });
+            return Err(PlanError::moot(&factor.flag(), &needs));
         }
     }
     Ok(())

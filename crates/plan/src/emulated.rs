@@ -20,8 +20,7 @@ fn named_by(part: &Part) -> Option<String> {
 /// Sets in a part what follows from a link.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if a factor does not work over a link; [`PlanError::Usage`] for a program without a server that it could
-/// reach over one.
+/// If a factor does not work over a link, or a program has no server that it could reach over one.
 pub(crate) fn settle(part: &mut Part, workload: Workload, task: Option<&ProgramTask>) -> Result<(), PlanError> {
     let Some(with) = named_by(part) else { return Ok(()) };
     if let Some(task) = task {

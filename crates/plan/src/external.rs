@@ -26,7 +26,7 @@ pub(crate) fn is_external(part: &Part) -> bool {
 /// Sets in a part what follows from the servers' places.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if a factor does not apply to such a server.
+/// If a factor does not apply to such a server.
 pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Result<(), PlanError> {
     if !is_external(part) {
         return Ok(());

@@ -24,24 +24,23 @@ fn all_go_both_ways(part: &Part) -> bool {
 /// Sets in a part what follows from the agents' places.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if a factor has no meaning between two hosts, or is impossible there.
+/// If a factor has no meaning between two hosts, or is impossible there.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
     let alone = |name: &str| !part.levels.contains_key(name);
     if both && (workload != Workload::Stream || !(alone("relay") && alone("connect"))) {
-        let needs =
-            "a stream over TCP or UDP, without --relay and --connect: use --direction to or --direction from".into();
-        return Err(PlanError::Moot { flag: "direction both".into(), needs });
+        let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or --direction from";
+        return Err(PlanError::moot("direction both", needs));
     }
     let (hosts, relay_hosts) = (part.places("host"), part.places("relay_host"));
     let with = if relay_hosts.is_empty() { "host" } else { "relay-host" };
     let refused = |name, why| refused(name, with, why);
     if part.levels.contains_key("relay_host") && alone("relay") {
-        return Err(PlanError::Moot { flag: "relay-host".into(), needs: "--relay METHOD".into() });
+        return Err(PlanError::moot("relay-host", "--relay METHOD"));
     }
     if let Some(place) = relay_hosts.iter().find(|place| hosts.contains(place)) {
         let needs = format!("an agent of its own: the one at {place} runs an end of --host already");
-        return Err(PlanError::Moot { flag: "relay-host".into(), needs });
+        return Err(PlanError::moot("relay-host", &needs));
     }
     let places: Vec<Place> = hosts.iter().chain(&relay_hosts).cloned().collect();
     let Some(first) = places.first() else { return Ok(()) };
@@ -137,8 +136,8 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
 /// Leaves the ends unpinned, where their CPUs cannot be chosen together.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if a placement is named.
-pub(crate) fn settle_unpinned(part: &mut Part, with: &str, why: &'static str) -> Result<(), PlanError> {
+/// If a placement is named.
+pub(crate) fn settle_unpinned(part: &mut Part, with: &str, why: &str) -> Result<(), PlanError> {
     let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
         return refused("placement", with, why);
@@ -147,8 +146,8 @@ pub(crate) fn settle_unpinned(part: &mut Part, with: &str, why: &'static str) ->
     Ok(())
 }
 
-pub(crate) fn refused<T>(name: &str, with: &str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::NotWith { flag: name.replace('_', "-"), with: with.to_owned(), why })
+pub(crate) fn refused<T>(name: &str, with: &str, why: &str) -> Result<T, PlanError> {
+    Err(PlanError::Usage(format!("--{} does not work with --{with}: {why}", name.replace('_', "-"))))
 }
 
 #[cfg(test)]

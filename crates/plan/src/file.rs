@@ -116,13 +116,13 @@ impl Reader<'_> {
     fn factors(&self, key: &str, also: &[&str]) -> Result<Vec<&'static Factor>, PlanError> {
         let named = factor::named(self.workload, key);
         if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(self.workload, key)) {
-            return Err(PlanError::NotInWorkload { flag: dashed(key), workload: self.workload, other });
+            return Err(PlanError::not_in_workload(&dashed(key), self.workload, other));
         }
         if named.is_empty() {
             let flags = factor::flags(self.workload);
             let known = flags.iter().map(String::as_str).chain([PART_KEYS, also].concat());
             let hint = suggest::hint(key, known.collect::<Vec<_>>());
-            return Err(PlanError::UnknownKey { place: self.place.into(), name: key.into(), hint });
+            return Err(PlanError::Usage(format!("{}: no factor or key is called `{key}`{hint}", self.place)));
         }
         Ok(named)
     }

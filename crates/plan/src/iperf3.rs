@@ -55,18 +55,18 @@ pub(crate) fn is_of_the_writer(name: &str) -> bool {
 /// Sets the factors that follow from an iperf3 server. Without effect on other servers.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if iperf3 cannot do what was asked for.
+/// If iperf3 cannot do what was asked for.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     if !is_meant(part) {
         return Ok(());
     }
     if workload != Workload::Stream {
-        let needs = "bytegauge stream, since an iperf3 server answers no calls".into();
-        return Err(PlanError::Moot { flag: "connect iperf3://".into(), needs });
+        let needs = "bytegauge stream, since an iperf3 server answers no calls";
+        return Err(PlanError::moot("connect iperf3://", needs));
     }
     if !part.places("connect").iter().all(Place::is_iperf3) {
-        let needs = "a session of its own: other servers are measured in another way".into();
-        return Err(PlanError::Moot { flag: "connect iperf3://".into(), needs });
+        let needs = "a session of its own: other servers are measured in another way";
+        return Err(PlanError::moot("connect iperf3://", needs));
     }
     if part.levels.get("role").is_some_and(|roles| roles.len() > 1) || part.role() == ProgramRole::Relay {
         return refused("role", "one direction a session: use --role writer or --role reader");

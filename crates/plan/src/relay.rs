@@ -120,7 +120,7 @@ pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
 
 /// A program that is a relay needs a connection between two ends.
 pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
-    let moot = |needs: &str| Err(PlanError::Moot { flag: "role relay".into(), needs: needs.into() });
+    let moot = |needs: &str| Err(PlanError::moot("role relay", needs));
     if part.role() != ProgramRole::Relay {
         return Ok(());
     }

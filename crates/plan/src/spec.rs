@@ -339,7 +339,7 @@ pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
 }
 
 fn at(factor: &Factor, error: TextError) -> PlanError {
-    PlanError::Level { flag: factor.flag(), error }
+    PlanError::Usage(format!("--{}: {error}", factor.flag()))
 }
 
 // The design of a session: keys of a plan, which are flags as well.

@@ -51,7 +51,7 @@ impl Store {
     pub fn add_cells(&mut self, session: SessionId, cells: &[Cell]) -> Result<(), StoreError> {
         let known = self.groups(session)?;
         if let Some(cell) = cells.iter().find(|cell| known.iter().all(|row| row.group.id != cell.group)) {
-            return Err(StoreError::NoGroup { session, group: cell.group.clone() });
+            return Err(StoreError::NoMember(session, format!("group {}", cell.group)));
         }
         self.write(|c| cells.iter().try_for_each(|cell| upsert_cell(c, session, cell)))
     }
@@ -70,7 +70,7 @@ impl Store {
         self.write(|c| {
             let sql = "SELECT EXISTS (SELECT 1 FROM groups WHERE session = ?1 AND id = ?2)";
             if !c.query_row(sql, params![session.0, group.0], |row| row.get::<_, bool>(0))? {
-                return Err(StoreError::NoGroup { session, group: group.clone() });
+                return Err(StoreError::NoMember(session, format!("group {group}")));
             }
             upsert_fact(c, session, group, name, value)
         })
@@ -82,7 +82,7 @@ impl Store {
     /// When the cell does not exist, or the store cannot be written.
     pub fn set_cell_outcome(&mut self, session: SessionId, cell: &CellId, outcome: &Outcome) -> Result<(), StoreError> {
         let changed = self.write(|c| write_outcome(c, session, cell, outcome))?;
-        if changed { Ok(()) } else { Err(StoreError::NoCell { session, cell: cell.clone() }) }
+        if changed { Ok(()) } else { Err(StoreError::NoMember(session, format!("cell {cell}"))) }
     }
 
     /// The groups of a session, in the order in which they were added.

@@ -143,7 +143,7 @@ impl Store {
                 }
                 let Some(row) = cells.get(&trial.cell) else {
                     // Foreign keys of the tables rule this out.
-                    return Err(StoreError::NoCell { session: id, cell: trial.cell });
+                    return Err(StoreError::NoMember(id, format!("cell {}", trial.cell)));
                 };
                 let block_complete = complete.get(&trial.block).copied();
                 write(record(workload, &extra, &CsvRow { session: id, row, trial: &trial, block_complete }))?;

@@ -80,12 +80,12 @@ impl Store {
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         refuse_no_file(path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            create_folder(folder).map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
+            create_folder(folder).map_err(|error| StoreError::Folder(folder.to_owned(), error))?;
         }
         let store = Store::prepare(path, Access::Create)?;
         let read_only = store.read(|connection| Ok(connection.is_readonly("main")?))?;
         if read_only {
-            return Err(StoreError::ReadOnly { path: path.to_owned() });
+            return Err(StoreError::ReadOnly(path.to_owned()));
         }
         session_lock::sweep(path);
         Ok(store)
@@ -100,7 +100,7 @@ impl Store {
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
         refuse_no_file(path)?;
         if matches!(path.try_exists(), Ok(false)) {
-            return Err(StoreError::NoResults { path: path.to_owned() });
+            return Err(StoreError::NoResults(path.to_owned()));
         }
         let store = match Store::prepare(path, Access::Existing) {
             // The file is readable, but its folder takes no log, so no process is writing to it.
@@ -110,7 +110,7 @@ impl Store {
             result => result?,
         };
         let version = store.read(|connection| Ok(schema::version(connection)?.unwrap_or(0)))?;
-        if version == 0 { Err(StoreError::NoResults { path: path.to_owned() }) } else { Ok(store) }
+        if version == 0 { Err(StoreError::NoResults(path.to_owned())) } else { Ok(store) }
     }
 
     /// The file.
@@ -120,7 +120,7 @@ impl Store {
 
     fn prepare(path: &Path, access: Access) -> Result<Store, StoreError> {
         if let Some(reason) = schema::no_database(path) {
-            return Err(StoreError::NotAStore { path: path.to_owned(), reason: reason.into() });
+            return Err(StoreError::NotAStore(path.to_owned(), reason.into()));
         }
         let opened = Connection::open_with_flags(access.name(path), access.flags());
         let connection = opened.map_err(|error| error::explain(path, error.into()))?;
@@ -149,10 +149,10 @@ impl Store {
             }
             Err(schema::SchemaRefusal::OtherProgram) => {
                 let reason = "it is another program's database".into();
-                return Err(StoreError::NotAStore { path: path(), reason });
+                return Err(StoreError::NotAStore(path(), reason));
             }
             Err(schema::SchemaRefusal::OtherObjects) => {
-                return Err(StoreError::Damaged { path: path(), reason: OTHER_SCHEMA.into() });
+                return Err(StoreError::Damaged(path(), OTHER_SCHEMA.into()));
             }
         };
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -165,7 +165,7 @@ impl Store {
             schema::migrate(connection)?;
         } else if version > 0 && version < schema::VERSION {
             // Its tables are older than this version can read.
-            return Err(StoreError::ReadOnly { path: path() });
+            return Err(StoreError::ReadOnly(path()));
         }
         connection.pragma_update(None, "query_only", access != Access::Create)?;
         Ok(())
@@ -232,8 +232,7 @@ fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Resu
 fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
     // A link of another user leads to a file that this user did not mean, and would be written to.
     for named in path.parent().into_iter().chain([path]) {
-        is_own_link(named)
-            .map_err(|error| StoreError::CannotOpen { path: named.to_owned(), reason: error.to_string() })?;
+        is_own_link(named).map_err(|error| StoreError::CannotOpen(named.to_owned(), error.to_string()))?;
     }
     let kind = if path.as_os_str().is_empty() {
         Some("empty")
@@ -243,7 +242,7 @@ fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
         let kind = path.metadata().ok().map(|metadata| metadata.file_type());
         kind.and_then(|kind| if kind.is_dir() { Some("a folder") } else { special(kind) })
     };
-    kind.map_or(Ok(()), |kind| Err(StoreError::NoFile { path: path.to_owned(), kind }))
+    kind.map_or(Ok(()), |kind| Err(StoreError::NoFile(path.to_owned(), kind)))
 }
 
 /// How a file is opened.

@@ -154,7 +154,7 @@ impl Store {
     }
 
     fn no_session(&self, id: SessionId) -> StoreError {
-        StoreError::NoSession { id, path: self.path.clone() }
+        StoreError::NoSession(id, self.path.clone())
     }
 }
 

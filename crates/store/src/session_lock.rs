@@ -51,7 +51,7 @@ impl Store {
                 Err(TryLockError::Error(_)) => return Ok(SessionLock { path, _locked: None }),
             }
         }
-        Err(StoreError::Owned { session })
+        Err(StoreError::Owned(session))
     }
 
     /// Whether a process is measuring a session, without acquiring the right. Returns `false` between the creation of a
@@ -177,7 +177,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("results.db")).unwrap();
         let first = store.own(SessionId(1)).unwrap();
-        assert!(matches!(store.own(SessionId(1)), Err(StoreError::Owned { session: SessionId(1) })));
+        assert!(matches!(store.own(SessionId(1)), Err(StoreError::Owned(SessionId(1)))));
         assert!(store.own(SessionId(2)).is_ok());
         assert!(store.is_owned(SessionId(1)) && !store.is_owned(SessionId(2)));
         drop(first);

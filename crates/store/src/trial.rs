@@ -47,7 +47,7 @@ impl Store {
             let sql = "SELECT EXISTS (SELECT 1 FROM cells WHERE session = ?1 AND id = ?2)";
             let known: bool = c.prepare_cached(sql)?.query_row(params![session.0, trial.cell.0], |row| row.get(0))?;
             if !known {
-                return Err(StoreError::NoCell { session, cell: trial.cell.clone() });
+                return Err(StoreError::NoMember(session, format!("cell {}", trial.cell)));
             }
             insert(c, session, trial)
         })

@@ -190,8 +190,7 @@ impl MeshFlags {
     pub fn read(matches: &ArgMatches) -> Result<MeshFlags, Failure> {
         let number = |name: &str| matches.get_one::<u32>(name).copied();
         let variable = |name: &str| std::env::var(name).ok();
-        let place = launcher::place(number("rank"), number("size"), variable)
-            .map_err(|error| Failure::usage(error.to_string()))?;
+        let place = launcher::place(number("rank"), number("size"), variable).map_err(Failure::usage)?;
         let out = matches.get_one::<PathBuf>("out").cloned().ok_or_else(|| {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
