@@ -8,7 +8,7 @@ use bytegauge_flamegraph::Flames;
 use bytegauge_harness::stages::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{AnalysedGroup, AnalysisProgress, Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
+use bytegauge_model::{AnalysedGroup, AnalysisProgress, CellId, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve};
 use bytegauge_report::{Report, SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
@@ -266,20 +266,6 @@ pub fn own_program() -> Result<PathBuf, Failure> {
 }
 
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
-    // Ends that are processes run this program once more, and so do clients that compete.
-    let competes = |cell: &Cell| cell.factors.competing_flows().is_some_and(|flows| flows > 0);
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(_) if plan.ends == Ends::Threads && plan.task.is_none() && !plan.cells.iter().any(competes) => {
-            PathBuf::new()
-        }
-        Err(error) => {
-            return Err(Failure::failed(format!(
-                "this program's own file is unknown ({error}; /proc has its name): mount /proc, or use --ends threads \
-                 without --competing-flows"
-            )));
-        }
-    };
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::time_ns(matches, "max-time")?;
@@ -290,7 +276,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
     let start_network = Some(bytegauge_emulated_link::start_network as StartNetwork);
     Ok(RunOptions {
-        program,
+        program: own_program()?,
         plant,
         grace_ns,
         until_proven,
