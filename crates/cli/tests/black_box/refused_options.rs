@@ -197,7 +197,7 @@ fn every_option_is_refused_in_a_test() {
         let mut all = TESTED.iter().flat_map(|(workload, transport)| rows_of(*workload, transport));
         all.any(|tested| tested.factor == row.factor)
     };
-    for row in OPTIONS {
+    for row in OPTIONS.iter() {
         assert!(is_tested(&row), "{}", row.factor);
     }
 }

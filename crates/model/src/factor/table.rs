@@ -1,5 +1,7 @@
 //! The table itself: declares the keys, the rows and the methods that read values, from the lists of rows.
 
+use std::sync::LazyLock;
+
 use crate::emulated::{LinkRate, LossShare};
 use crate::end::EndRole;
 use crate::factor::row::*;
@@ -63,28 +65,11 @@ macro_rules! declare {
 with_path_rows! { with_load_rows with_host_rows with_engine_and_size_rows with_option_rows with_ring_rows declare }
 
 /// Every option of the kernel that a factor sets, in the order of the table.
-pub const OPTIONS: &[OptionRow] = &{
-    let (mut at, mut count) = (0, 0);
-    let mut all = [KERNEL; options_in(FACTORS)];
-    while at < FACTORS.len() {
-        let Factor { name, kind, fits, option, .. } = FACTORS[at];
-        if let Some(row) = option {
-            all[count] = OptionRow { factor: name, kind, fits, ..row };
-            count += 1;
-        }
-        at += 1;
-    }
-    all
-};
-
-const fn options_in(factors: &[Factor]) -> usize {
-    let (mut at, mut count) = (0, 0);
-    while at < factors.len() {
-        count += factors[at].option.is_some() as usize;
-        at += 1;
-    }
-    count
-}
+pub static OPTIONS: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    let row =
+        |&Factor { name, kind, fits, option, .. }: &Factor| Some(OptionRow { factor: name, kind, fits, ..option? });
+    FACTORS.iter().filter_map(row).collect()
+});
 
 const NO_SLO: &str = "--slo none (a search sets the rates itself): leave one of them out";
 const NO_MAX_LOSS: &str = "--max-loss none (a search sets the rates itself): leave one of them out";

@@ -268,7 +268,7 @@ mod tests {
     /// A report prints [`OptionRow::in_kernel_units`] as the line of code; this is what setsockopt(2) gets.
     #[test]
     fn kernel_receives_the_printed_number() {
-        for row in OPTIONS {
+        for row in OPTIONS.iter() {
             let level = row.kind.parse(example(row.factor)).unwrap();
             let value = asked(row, &Spec::from([(row.factor, level.clone())])).unwrap();
             if let Level::Number(printed) = row.in_kernel_units(level) {

@@ -160,7 +160,7 @@ fn options() -> impl Strategy<Value = EffectiveOptions> {
         any::<bool>().prop_map(Level::Switch),
         ".*".prop_map(Level::Name)
     ];
-    let levels = btree_map(select(OPTIONS).prop_map(|row| row.factor.to_owned()), level, 0..OPTIONS.len());
+    let levels = btree_map(select(OPTIONS.as_slice()).prop_map(|row| row.factor.to_owned()), level, 0..OPTIONS.len());
     let share = prop_oneof![0.0..=1.0, proptest::num::f64::NORMAL];
     (levels, of(share)).prop_map(|(levels, page_cache_share)| EffectiveOptions { levels, page_cache_share })
 }
