@@ -1,5 +1,6 @@
 //! `bytegauge doctor --selftest`: checks the statistics on data with known truth, and the harness against itself.
 
+use bytegauge_model::escape;
 use bytegauge_model::unit::significant;
 use bytegauge_selftest::harness_check;
 use bytegauge_selftest::verify::{self, PUBLISHED, Scale, VerificationRow};
@@ -7,7 +8,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit_code::{DONE, FAILED, Failure};
-use crate::progress::Steps;
+use crate::progress::Line;
 use crate::{args, print, terminal};
 
 /// The default seed, fixed so that two users see the same table.
@@ -21,11 +22,15 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(SEED);
     let scale = SCALES.iter().find(|(name, _)| args::text(matches, "scale") == Some(name));
     let scale = scale.map_or(Scale::Minute, |(_, scale)| *scale);
-    let mut steps = Steps::new();
-    let harness = harness_check::run(scale, seed, |done, total, what| steps.show(done, total, what));
+    let mut line = Line::on_terminal();
+    let mut show = |done: u64, total: u64, what: &str| {
+        let step = format!("{done} of {total} steps done: {}", escape::line(what));
+        line.iter_mut().for_each(|line| line.put(&step));
+    };
+    let harness = harness_check::run(scale, seed, &mut show);
     let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
-    let simulated = verify::run(scale, seed, |done, total, what| steps.show(done as u64, total as u64, what));
-    steps.clear();
+    let simulated = verify::run(scale, seed, |done, total, what| show(done as u64, total as u64, what));
+    line.iter_mut().for_each(Line::remove);
     let measured = harness.len();
     let rows: Vec<VerificationRow> = harness.into_iter().chain(simulated).collect();
     let failed = rows.iter().filter(|row| !row.passed).count();

@@ -29,7 +29,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 pub struct Display {
     standing: SessionProgress,
     /// The line on the terminal; `None` where standard error is none.
-    redraw: Option<Redraw>,
+    line: Option<Line>,
     last: Instant,
     has_waited: bool,
 }
@@ -37,28 +37,30 @@ pub struct Display {
 impl Display {
     /// A display in place on a terminal that can do that, else as lines of a log.
     pub fn new() -> Display {
-        let (standing, redraw) = (SessionProgress::default(), in_place().then(Redraw::default));
-        Display { standing, redraw, last: Instant::now(), has_waited: false }
+        Display {
+            standing: SessionProgress::default(),
+            line: Line::on_terminal(),
+            last: Instant::now(),
+            has_waited: false,
+        }
     }
 
     /// Removes the display from the terminal.
     pub fn clear(&mut self) {
-        if let Some(redraw) = &mut self.redraw {
-            terminal::draw(&redraw.clear(terminal::error_width()));
-        }
+        self.line.iter_mut().for_each(Line::remove);
     }
 
     fn note(&mut self, text: &str) {
         self.clear();
         terminal::note(&noted(text));
-        if self.redraw.is_some() {
+        if self.line.is_some() {
             self.draw();
         }
     }
 
     /// Shows what is known now, if the last time is long enough ago.
     fn refresh(&mut self) {
-        let pause = if self.redraw.is_some() { DRAW_PAUSE } else { LOG_PAUSE };
+        let pause = if self.line.is_some() { DRAW_PAUSE } else { LOG_PAUSE };
         if self.last.elapsed() >= pause {
             self.draw();
         }
@@ -66,9 +68,9 @@ impl Display {
 
     fn draw(&mut self) {
         self.last = Instant::now();
-        match &mut self.redraw {
-            Some(redraw) => put(redraw, |columns| self.standing.progress(columns)),
-            None => terminal::note(&self.standing.progress(usize::MAX)),
+        match &mut self.line {
+            Some(line) => line.put(&self.standing.progress()),
+            None => terminal::note(&self.standing.progress()),
         }
     }
 
@@ -82,7 +84,7 @@ impl Observer for Display {
     fn hear(&mut self, event: &Event<'_>) {
         match event {
             Event::Began { session, resumed } => {
-                if self.redraw.is_none() {
+                if self.line.is_none() {
                     terminal::note(&format!("session {session} {}", if *resumed { "resumed" } else { "started" }));
                 }
             }
@@ -99,7 +101,7 @@ impl Observer for Display {
             Event::Block(block) => {
                 self.standing.block(block);
                 // The last state of a stage is shown, however short the stage was.
-                if self.redraw.is_some() && self.standing.is_stage_complete() {
+                if self.line.is_some() && self.standing.is_stage_complete() {
                     self.draw();
                 }
             }
@@ -125,56 +127,33 @@ impl Observer for Display {
     }
 }
 
-/// The steps of a self-test, in a line. Shown on terminals only.
-pub struct Steps {
-    redraw: Option<Redraw>,
-}
-
-impl Steps {
-    /// Nothing is shown yet.
-    pub fn new() -> Steps {
-        Steps { redraw: in_place().then(Redraw::default) }
-    }
-
-    /// `done` of `total` steps are done, and the next one is called `what`.
-    pub fn show(&mut self, done: u64, total: u64, what: &str) {
-        if let Some(redraw) = &mut self.redraw {
-            put(redraw, |_| format!("{done} of {total} steps done: {}", escape::line(what)));
-        }
-    }
-
-    /// Removes the line.
-    pub fn clear(&mut self) {
-        if let Some(redraw) = &mut self.redraw {
-            terminal::draw(&redraw.clear(terminal::error_width()));
-        }
-    }
-}
-
-/// Whether standard error is a terminal that can draw lines over others.
-fn in_place() -> bool {
-    std::io::stderr().is_terminal() && !print::terminal_is_dumb()
-}
-
-/// Draws a line, made for a number of columns. One that fills its row makes some terminals begin another one.
-fn put(redraw: &mut Redraw, line: impl Fn(usize) -> String) {
-    let columns = terminal::error_width();
-    let fits = columns.saturating_sub(1);
-    let line = cut_anywhere(&line(fits), fits, "…");
-    terminal::draw(&redraw.draw(&line, columns));
-}
-
 /// A note in one line. Notes may hold words of another host.
 fn noted(text: &str) -> String {
     format!("note: {}", escape::line(text))
 }
 
-/// Draws a line over the one drawn before, by cursor movements that every terminal since the VT100 knows; writes nothing itself. The
-/// line that is on the terminal now: its width, and the cursor is at the start of the row below it.
+/// Draws a line over the one drawn before, by cursor movements that every terminal since the VT100 knows. The line that is on the terminal now: its width, and the cursor is at the start of the row below it.
 #[derive(Debug, Default)]
-struct Redraw(Option<usize>);
+pub struct Line(Option<usize>);
 
-impl Redraw {
+impl Line {
+    /// A line on standard error; `None` if that is no terminal that can draw lines over others.
+    pub fn on_terminal() -> Option<Line> {
+        (std::io::stderr().is_terminal() && !print::terminal_is_dumb()).then(Line::default)
+    }
+
+    /// Shows a line in place of the one before, as far as it fits. One that fills its row makes some terminals begin another one.
+    pub fn put(&mut self, line: &str) {
+        let columns = terminal::error_width();
+        let line = cut_anywhere(line, columns.saturating_sub(1), "…");
+        terminal::draw(&self.draw(&line, columns));
+    }
+
+    /// Removes the line from the terminal.
+    pub fn remove(&mut self) {
+        terminal::draw(&self.clear(terminal::error_width()));
+    }
+
     /// Replaces the line, on a terminal of this width.
     fn draw(&mut self, line: &str, columns: usize) -> String {
         // Erases the rest of the row instead of everything beforehand: the display does not flicker.
@@ -218,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_line_replaces_the_one_before() {
-        let mut redraw = Redraw::default();
+        let mut redraw = Line::default();
         let first = redraw.draw("confirmation: 1 of 9 blocks", 40);
         let second = redraw.draw("screening: 2", 40);
         let start = "$ bytegauge run\n".to_owned();
@@ -231,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_wrapped_line_is_replaced_whole() {
-        let mut redraw = Redraw::default();
+        let mut redraw = Line::default();
         // On 40 columns the line is one row; a terminal of 20 columns that wraps it shows two.
         let first = redraw.draw("a line of thirty columns ......", 40);
         let second = redraw.draw("short", 20);

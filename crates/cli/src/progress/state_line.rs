@@ -3,7 +3,6 @@
 use bytegauge_model::BlockRecord;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{forecast, significant};
-use bytegauge_report::words::fit::text_width;
 
 /// A smaller share of CPU time is no disturbance.
 const STEAL_MIN: f64 = 0.005;
@@ -64,13 +63,8 @@ impl SessionProgress {
         self.blocks_done >= self.blocks
     }
 
-    /// `confirmation: 30 % of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
-    pub fn progress(&self, columns: usize) -> String {
-        let (short, full) = (self.progress_of(false), self.progress_of(true));
-        if text_width(&full) <= columns { full } else { short }
-    }
-
-    fn progress_of(&self, full: bool) -> String {
+    /// The line. The least important part is the last: a terminal cuts what does not fit.
+    pub fn progress(&self) -> String {
         let stage = self.stage.map_or("start", stage_name);
         let of_tests = if self.tests > 1 { format!(" of {} tests", self.tests) } else { String::new() };
         // A block that failed was repeated beyond the plan.
@@ -82,12 +76,7 @@ impl SessionProgress {
             return parts.join(", ");
         }
         if let Some(left_ns) = self.left_ns.filter(|ns| *ns >= LEFT_MIN_NS) {
-            let further = match self.further_ns {
-                0 => String::new(),
-                _ if !full => String::new(),
-                ns => format!(" ({} if undecided)", forecast(left_ns.saturating_add(ns))),
-            };
-            parts.push(format!("{} left{further}", forecast(left_ns)));
+            parts.push(format!("{} left", forecast(left_ns)));
         }
         let share = |ns: f64| ns / self.surroundings.wall_ns.max(1.0);
         let (steal, others) = (share(self.surroundings.stolen_ns), share(self.surroundings.others_ns));
@@ -96,6 +85,9 @@ impl SessionProgress {
         }
         if others >= OTHERS_MIN {
             parts.push(format!("other load {} CPUs", significant(others, 2)));
+        }
+        if let Some(left_ns) = self.left_ns.filter(|_| self.further_ns > 0) {
+            parts.push(format!("{} if undecided", forecast(left_ns.saturating_add(self.further_ns))));
         }
         parts.join(", ")
     }
@@ -137,18 +129,16 @@ mod tests {
     fn progress_states_stage_blocks_time_and_disturbances() {
         let mut standing = SessionProgress::default();
         standing.begin(Stage::Confirm, 40, 1);
-        assert_eq!(standing.progress(80), "confirmation: 0 %");
+        assert_eq!(standing.progress(), "confirmation: 0 %");
         standing.trial(57_900_000_000, 0);
         standing.block(&block(0.0, 0.0, true));
-        assert_eq!(standing.progress(80), "confirmation: 2 %, 58 s left");
+        assert_eq!(standing.progress(), "confirmation: 2 %, 58 s left");
         standing.trial(5_000_000_000, 115_000_000_000);
         standing.block(&block(0.1, 0.5, false));
-        let full = "confirmation: 2 %, 5 s left (120 s if undecided), steal 5 %, other load 0.25 CPUs";
-        assert_eq!(standing.progress(200), full);
-        let short = full.replace(" (120 s if undecided)", "");
-        assert_eq!(standing.progress(80), short);
+        let line = "confirmation: 2 %, 5 s left, steal 5 %, other load 0.25 CPUs, 120 s if undecided";
+        assert_eq!(standing.progress(), line);
         standing.trial(900_000_000, 0);
-        assert_eq!(standing.progress(80), short.replace(", 5 s left", ""));
+        assert_eq!(standing.progress(), "confirmation: 2 %, steal 5 %, other load 0.25 CPUs");
     }
 
     #[test]
@@ -157,13 +147,13 @@ mod tests {
         standing.begin(Stage::Calibrate, 4, 2);
         standing.wait("tcp:7007".into(), 28_400_000_000);
         assert_eq!(
-            standing.progress(80),
+            standing.progress(),
             "calibration: 0 % of 2 tests, waiting for the server, at most 29 s more: tcp:7007"
         );
         standing.wait("tcp:7007".into(), 0);
-        assert_eq!(standing.progress(80), "calibration: 0 % of 2 tests");
+        assert_eq!(standing.progress(), "calibration: 0 % of 2 tests");
         standing.wait("tcp:7007".into(), 1);
         standing.trial(0, 0);
-        assert_eq!(standing.progress(80), "calibration: 0 % of 2 tests");
+        assert_eq!(standing.progress(), "calibration: 0 % of 2 tests");
     }
 }
