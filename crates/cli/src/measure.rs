@@ -9,7 +9,7 @@ use bytegauge_harness::stages::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{AnalysedGroup, AnalysisProgress, CellId, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve};
+use bytegauge_plan::{Catalog, EMULATED, Plan, PlanSpec, built_in, emulated, file, resolve};
 use bytegauge_report::{Report, SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
 use bytegauge_sys::input;
@@ -331,8 +331,9 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = machine_probe::catalog(spec);
     if emulated::is_wanted(spec) {
         // This program emulates the link in another process; without its file the ends report that.
-        catalog.missing_link =
-            std::env::current_exe().ok().and_then(|program| bytegauge_emulated_link::missing_requirement(&program));
+        let program = std::env::current_exe().ok();
+        let lacking = program.and_then(|program| bytegauge_emulated_link::missing_requirement(&program));
+        catalog.note_missing("link", EMULATED, lacking);
     }
     catalog
 }

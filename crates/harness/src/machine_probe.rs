@@ -27,22 +27,22 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     }
     let kernel_tls = Level::Name(Tls::Kernel.to_string());
     if spec.parts.iter().any(|part| part.levels.get("tls").is_some_and(|levels| levels.contains(&kernel_tls))) {
-        catalog.missing_kernel_tls = tls::lacks_kernel();
+        catalog.note_missing("tls", Tls::Kernel, tls::lacks_kernel());
     }
     probe_placements(&mut catalog);
     if spec.workload == Workload::Ring {
         probe_rings(&mut catalog, spec);
         return catalog;
     }
-    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::missing_requirement(row.value)?)));
-    catalog.missing_engines.extend(lacking);
+    for row in ENGINES {
+        catalog.note_missing("engine", row.name, engine::missing_requirement(row.value));
+    }
     for level in spec.parts.iter().filter_map(|part| part.levels.get("relay")).flatten() {
         let Some(name) = level.name() else { continue };
         let of_method = || relay::missing_requirement(name.parse().ok()?);
         let of_running = || relay::lacks_running(&RunningRelay::of(name)?);
         let of_program = || relay::lacks_program(&RelayProgram::of(name)?);
-        let reason = of_method().or_else(of_running).or_else(of_program);
-        catalog.missing_relays.extend(reason.map(|reason| (level.to_string(), reason)));
+        catalog.note_missing("relay", level, of_method().or_else(of_running).or_else(of_program));
     }
     for level in spec.parts.iter().filter_map(|part| part.levels.get("transport")).flatten() {
         probe_transport(&mut catalog, level);
@@ -58,13 +58,9 @@ fn probe_rings(catalog: &mut Catalog, spec: &PlanSpec) {
     for part in &spec.parts {
         for implementation in levels(part, "implementation") {
             for setup in levels(part, "setup") {
-                let (Some(by), Some(made)) = (implementation.name(), setup.name()) else { continue };
-                let parsed = by.parse().ok().zip(made.parse().ok());
-                if let Some(reason) =
-                    parsed.and_then(|(implementation, flags)| ring::missing_requirement(implementation, flags))
-                {
-                    catalog.missing_rings.insert((by.to_owned(), made.to_owned()), reason);
-                }
+                let parsed = implementation.parsed().zip(setup.parsed());
+                let missing = parsed.and_then(|(by, made)| ring::missing_requirement(by, made));
+                catalog.note_missing("ring", format!("{implementation} {setup}"), missing);
             }
         }
     }
@@ -80,14 +76,9 @@ fn probe_placements(catalog: &mut Catalog) {
             (Err(error), _) if row.name != "unpinned" => Some(format!("placement {}: {error}", row.name)),
             (Err(_), _) => None,
         };
-        if let Some(reason) = missing {
-            catalog.missing_placements.insert(row.name.into(), reason);
-        }
-        if let Some(reason) =
-            topology.as_ref().ok().and_then(|topology| cpu_placement::relay_missing(row.value, topology))
-        {
-            catalog.missing_relay_cpus.insert(row.name.into(), reason);
-        }
+        catalog.note_missing("placement", row.name, missing);
+        let of_relay = topology.as_ref().ok().and_then(|topology| cpu_placement::relay_missing(row.value, topology));
+        catalog.note_missing("relay CPU", row.name, of_relay);
     }
 }
 
@@ -112,9 +103,7 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
         Transport::Source(path) => device::probe(path).err(),
         other => transport::missing(other),
     };
-    if let Some(reason) = missing {
-        catalog.missing_transports.insert(transport.to_string(), reason);
-    }
+    catalog.note_missing("transport", transport, missing);
 }
 
 /// Congestion controls that this user may not set (tcp(7), `tcp_allowed_congestion_control`).

@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_missing_link_gives_its_reason() {
         let reason = "an emulated link needs a user namespace";
-        let catalog = Catalog { missing_link: Some(reason.to_owned()), ..Catalog::default() };
+        let mut catalog = Catalog::default();
+        catalog.note_missing("link", "emulated", Some(reason.to_owned()));
         let plan = |link: &str| {
             let text =
                 format!("profile = \"drain\"\nread-size = \"64K\"\nwrite-size = \"64K\"\ntransport = \"tcp\"\n{link}");

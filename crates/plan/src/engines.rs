@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn a_missing_engine_is_skipped_with_its_reason() {
-        let lacks = |engine: &str, reason: &str| (engine.to_owned(), reason.to_owned());
+        let lacks = |engine: &str, reason: &str| (("engine", engine.to_owned()), reason.to_owned());
         let disabled = "engine uring:plain: io_uring is disabled (kernel.io_uring_disabled)";
         let catalog = Catalog {
-            missing_engines: [lacks("uring:plain", disabled), lacks("gso", "engine gso: no UDP_SEGMENT")].into(),
+            missing: [lacks("uring:plain", disabled), lacks("gso", "engine gso: no UDP_SEGMENT")].into(),
             ..Catalog::default()
         };
         let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,gso,uring:plain\"";
@@ -487,13 +487,13 @@ mod ring_tests {
 
     #[test]
     fn a_missing_ring_is_skipped_with_its_reason() {
-        let lack = |setup: &str| (("raw".to_owned(), setup.to_owned()), format!("no {setup} here"));
+        let lack = |setup: &str| (("ring", format!("raw {setup}")), format!("no {setup} here"));
         let text = "entries = 64\nmode = \"ceiling\"\nimplementation = \"raw\"\nsetup = \"default,coop\"";
-        let some = Catalog { missing_rings: [lack("coop")].into(), ..Catalog::default() };
+        let some = Catalog { missing: [lack("coop")].into(), ..Catalog::default() };
         let plan = plan_with(text, &some).unwrap();
         assert_eq!(plan.skipped.len(), 1);
         assert_eq!(plan.notes, ["skipped: no coop here"]);
-        let all = Catalog { missing_rings: [lack("coop"), lack("default")].into(), ..Catalog::default() };
+        let all = Catalog { missing: [lack("coop"), lack("default")].into(), ..Catalog::default() };
         let error = plan_with(text, &all).unwrap_err().to_string();
         assert_eq!(error, "nothing of this plan can be measured here: no default here");
     }

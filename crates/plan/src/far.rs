@@ -286,8 +286,8 @@ mod tests {
         let flags = [("relay_host", "192.0.2.7:1"), ("relay", "uring")];
         let flags: Vec<_> = flags.map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).into();
         spec.set_all(&flags).unwrap();
-        let missing_relays = [("uring".to_owned(), "no io_uring".to_owned())].into();
-        let catalog = Catalog { missing_relays, ..Catalog::default() };
+        let missing = [(("relay", "uring".to_owned()), "no io_uring".to_owned())].into();
+        let catalog = Catalog { missing, ..Catalog::default() };
         assert!(resolve(&spec, &catalog, 1).unwrap().skipped.is_empty());
     }
 

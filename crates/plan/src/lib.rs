@@ -31,7 +31,7 @@ pub use design::{
     ANALYSES, ANALYSES_MAX, AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, OVERTIME,
     StageTimes,
 };
-pub use missing_features::Catalog;
+pub use missing_features::{Catalog, EMULATED};
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanSpec, ProfileSpec};

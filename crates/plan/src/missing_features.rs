@@ -3,12 +3,10 @@
 //! Also the capabilities of a machine.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
 
 use bytegauge_model::name_tables::Batches;
-use bytegauge_model::{
-    Bytes, Cell, CellId, Ends, Engine, Implementation, Outcome, Placement, RingFlags, Spec, Tls, Transport, Work,
-    Workload, option,
-};
+use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Work, Workload, option};
 
 use crate::plan::{Index, Plan};
 use crate::{PlanError, engines, relay};
@@ -18,6 +16,9 @@ const FILES_RESERVED: u64 = 64;
 
 /// Default number of datagrams per call of an engine that moves many.
 const DATAGRAMS_AT_ONCE: u64 = 64;
+
+/// The name of the only kind of link that may be missing.
+pub const EMULATED: &str = "emulated";
 
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
@@ -74,12 +75,12 @@ impl Plan {
 
 fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if cell.factors.workload() == Workload::Ring {
-        return catalog.lacks_ring(cell.factors.implementation()?, cell.factors.setup()?).map(str::to_owned);
+        return catalog.lacks("ring", format!("{} {}", cell.factors.implementation()?, cell.factors.setup()?));
     }
     let placement = cell.factors.placement();
     if cell.factors.workload() == Workload::Tune {
-        let link = catalog.missing_link.clone().filter(|_| cell.factors.emulated_link().is_some());
-        return link.or_else(|| placement.and_then(|of| catalog.lacks_placement(of)).map(str::to_owned));
+        let link = cell.factors.emulated_link().and_then(|_| catalog.lacks("link", EMULATED));
+        return link.or_else(|| catalog.lacks("placement", placement?));
     }
     let (spec, transport) = (&cell.factors, cell.factors.transport()?);
     let engines = [spec.engine(), spec.server_engine(), spec.client_engine()];
@@ -87,13 +88,13 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     let is_here = spec.connect().is_none() && spec.host().is_none() && spec.emulated_link().is_none();
     let has_both = transport.two_ended() && ends == Ends::Threads && is_here;
     let relay_under_load = spec.load_flows().is_some_and(|flows| flows > 0) && spec.relay().is_some();
-    (catalog.lacks_transport(transport).map(str::to_owned))
-        .or_else(|| catalog.missing_link.clone().filter(|_| spec.emulated_link().is_some()))
-        .or_else(|| catalog.lacks_placement(placement?).map(str::to_owned))
+    (catalog.lacks("transport", transport))
+        .or_else(|| spec.emulated_link().and_then(|_| catalog.lacks("link", EMULATED)))
+        .or_else(|| catalog.lacks("placement", placement?))
         .or_else(|| relay::missing(spec, catalog))
         .or_else(|| lacks_congestion(spec, catalog))
-        .or_else(|| catalog.missing_kernel_tls.clone().filter(|_| spec.tls() == Some(Tls::Kernel)))
-        .or_else(|| engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)).map(str::to_owned))
+        .or_else(|| catalog.lacks("tls", spec.tls()?))
+        .or_else(|| engines.into_iter().flatten().find_map(|engine| catalog.lacks("engine", engine)))
         .or_else(|| engines::unsendable(spec, transport, catalog))
         .or_else(|| engines::unbatchable(spec))
         .or_else(|| {
@@ -212,22 +213,8 @@ fn memory(levels: &Spec) -> u64 {
 /// Capabilities. An unlisted one counts as available, so that a plan can be made without a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// Placements that the machine does not have, and why.
-    pub missing_placements: BTreeMap<String, String>,
-    /// Transports that cannot be used (an unreadable file, no IPv6), and why.
-    pub missing_transports: BTreeMap<String, String>,
-    /// Engines that this machine's kernel or its settings do not allow, and why.
-    pub missing_engines: BTreeMap<String, String>,
-    /// Rings, by implementation and set-up, that this machine or this build does not have, and why.
-    pub missing_rings: BTreeMap<(String, String), String>,
-    /// Methods of a relay that this machine does not have, and why.
-    pub missing_relays: BTreeMap<String, String>,
-    /// Placements of the ends that leave a relay no CPU of its own, and why.
-    pub missing_relay_cpus: BTreeMap<String, String>,
-    /// Why the kernel cannot encrypt connections, if so.
-    pub missing_kernel_tls: Option<String>,
-    /// Why no link can be emulated, if so.
-    pub missing_link: Option<String>,
+    /// What the machine does not have, by its kind and its name, such as `placement` and `cross-core`, and why.
+    pub missing: BTreeMap<(&'static str, String), String>,
     /// Congestion controls that the kernel offers; empty if unknown.
     pub congestion: Vec<String>,
     /// Those of them that this user may not set.
@@ -241,23 +228,13 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Why this placement is unavailable, if so.
-    pub fn lacks_placement(&self, placement: Placement) -> Option<&str> {
-        self.missing_placements.get(&placement.to_string()).map(String::as_str)
+    /// Notes why something is unavailable, if so.
+    pub fn note_missing(&mut self, kind: &'static str, name: impl Display, why: Option<String>) {
+        self.missing.extend(why.map(|why| ((kind, name.to_string()), why)));
     }
 
-    /// Why this engine is unavailable, if so.
-    pub fn lacks_engine(&self, engine: Engine) -> Option<&str> {
-        self.missing_engines.get(&engine.to_string()).map(String::as_str)
-    }
-
-    /// Why a ring of this implementation and set-up is unavailable, if so.
-    pub fn lacks_ring(&self, implementation: Implementation, setup: RingFlags) -> Option<&str> {
-        self.missing_rings.get(&(implementation.to_string(), setup.to_string())).map(String::as_str)
-    }
-
-    /// Why this transport is unavailable, if so.
-    pub fn lacks_transport(&self, transport: &Transport) -> Option<&str> {
-        self.missing_transports.get(&transport.to_string()).map(String::as_str)
+    /// Why something is unavailable, if so.
+    pub fn lacks(&self, kind: &'static str, name: impl Display) -> Option<String> {
+        self.missing.get(&(kind, name.to_string())).cloned()
     }
 }

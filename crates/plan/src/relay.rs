@@ -39,7 +39,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     // The agent of another host reports features that it lacks.
     let lacked = match levels.relay_host() {
         Some(_) => unfit_elsewhere(name, levels),
-        None => catalog.missing_relays.get(name).cloned(),
+        None => catalog.lacks("relay", name),
     };
     if lacked.is_some() {
         return lacked;
@@ -80,7 +80,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
             "--relay-placement {place} is relative to the CPUs of the ends, which are unpinned: use --relay-placement \
              unpinned, or another --placement"
         )),
-        (RelayPlacement::Own, ends) => catalog.missing_relay_cpus.get(&ends.to_string()).cloned(),
+        (RelayPlacement::Own, ends) => catalog.lacks("relay CPU", ends),
         (RelayPlacement::Client | RelayPlacement::Server, _) => None,
     }
 }
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn a_missing_relay_is_skipped_with_its_reason() {
         let mut catalog = Catalog::default();
-        catalog.missing_relays.insert("uring".into(), "no io_uring".into());
-        catalog.missing_relay_cpus.insert("cross-core".into(), "no third CPU".into());
+        catalog.note_missing("relay", "uring", Some("no io_uring".into()));
+        catalog.note_missing("relay CPU", "cross-core", Some("no third CPU".into()));
         let text = "relay = \"uring,splice\"\nplacement = \"cross-core\"\nrelay-placement = \"own,client\"";
         let found = plan_with(text, &catalog).unwrap();
         let reasons: Vec<_> = found.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();

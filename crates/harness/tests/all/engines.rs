@@ -51,8 +51,8 @@ fn planned(end: EngineEnd, transport: &str, engine: &str) -> Result<Setup, Strin
         .map(|(name, level)| (factor::find(name).unwrap(), level))
         .collect();
     spec.set_all(&flags).map_err(|error| error.to_string())?;
-    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), missing_requirement(row.value)?)));
-    let catalog = Catalog { missing_engines: lacking.collect(), ..Catalog::default() };
+    let mut catalog = Catalog::default();
+    ENGINES.iter().for_each(|row| catalog.note_missing("engine", row.name, missing_requirement(row.value)));
     let plan = resolve(&spec, &catalog, 1).map_err(|error| error.to_string())?;
     let [cell] = &plan.cells[..] else {
         return Err(format!("{} cells of {engine} over {transport}", plan.cells.len()));

@@ -190,7 +190,7 @@ fn factors_without_effect_are_wrong_usage() {
 fn a_missing_engine_is_skipped_with_its_reason() {
     let reason = "epoll is unavailable here: use another --server-engine";
     let catalog =
-        Catalog { missing_engines: [("epoll:edge".to_owned(), reason.to_owned())].into(), ..Catalog::default() };
+        Catalog { missing: [(("engine", "epoll:edge".to_owned()), reason.to_owned())].into(), ..Catalog::default() };
     let text =
         "workload = \"call\"\ntransport = \"unix\"\nprofile = \"rpc,echo\"\nserver-engine = \"blocking,epoll:edge\"";
     let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
@@ -208,7 +208,7 @@ fn files_of_idle_and_competing_connections_count() {
 #[test]
 fn missing_features_are_skipped_with_a_note() {
     let catalog = Catalog {
-        missing_placements: [("cross-core".to_owned(), "one CPU only".to_owned())].into(),
+        missing: [(("placement", "cross-core".to_owned()), "one CPU only".to_owned())].into(),
         open_files_max: Some(1000),
         ..Catalog::default()
     };
@@ -225,8 +225,8 @@ fn missing_features_are_skipped_with_a_note() {
 
 #[test]
 fn a_missing_screen_moves() {
-    let lacks = |name: &str| (name.to_owned(), "one CPU only".to_owned());
-    let catalog = Catalog { missing_placements: [lacks("cross-core")].into(), ..Catalog::default() };
+    let missing = [(("placement", "cross-core".to_owned()), "one CPU only".to_owned())].into();
+    let catalog = Catalog { missing, ..Catalog::default() };
     let plan = resolve(&built_in::find("buffer-grid").unwrap(), &catalog, 1).unwrap();
     let family = &plan.families[0];
     assert!(!family.screened.is_empty());
