@@ -7,47 +7,33 @@ use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
 use bytegauge_report::words::table::{self, Column};
 use bytegauge_store::SessionSummary;
 
-/// A session of the list.
-#[derive(Clone, Debug)]
-pub struct ListedSession {
-    /// The line of the store.
-    pub summary: SessionSummary,
-    /// The time of its pauses, nanoseconds.
-    pub paused_ns: u64,
+/// The status as it is shown.
+fn status(session: &SessionSummary) -> String {
+    let SessionSummary { status, has_result, imported, .. } = *session;
+    let name = if status == SessionStatus::Complete && !has_result { "failed" } else { status.name() };
+    let imported = imported && status != SessionStatus::Imported;
+    format!("{name}{}", if imported { ", imported" } else { "" })
 }
 
-impl ListedSession {
-    /// The status, which is `failed` where no option of a whole session has a result.
-    fn status(&self) -> String {
-        let SessionSummary { status, has_result, imported, .. } = self.summary;
-        let name = if status == SessionStatus::Complete && !has_result { "failed" } else { status.name() };
-        let imported = imported && status != SessionStatus::Imported;
-        format!("{name}{}", if imported { ", imported" } else { "" })
-    }
-
-    fn took(&self) -> String {
-        let SessionSummary { started_unix_ns, finished_unix_ns, .. } = self.summary;
-        let took = finished_unix_ns.and_then(|end| end.checked_sub(started_unix_ns)?.checked_sub(self.paused_ns));
-        took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string())
-    }
+/// The time from the begin to the end.
+fn took(session: &SessionSummary) -> String {
+    let took = session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns));
+    took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string())
 }
 
-/// A heading, whether its texts align right, and the text of a session.
-type ListColumn = (&'static str, bool, fn(&ListedSession) -> String);
+type ListColumn = (&'static str, bool, fn(&SessionSummary) -> String);
 
 const COLUMNS: [ListColumn; 10] = [
-    ("ID", true, |own| own.summary.id.to_string()),
-    ("started (UTC)", false, |own| {
-        rfc3339(own.summary.started_unix_ns).replace('T', " ").trim_end_matches('Z').to_owned()
-    }),
-    ("took", true, ListedSession::took),
-    ("status", false, ListedSession::status),
-    ("plan", false, |own| own.summary.plan_name.clone()),
-    ("tests", true, |own| own.summary.groups.to_string()),
-    ("options", true, |own| own.summary.cells.to_string()),
-    ("trials", true, |own| own.summary.trials.to_string()),
-    (VERSION, false, |own| own.summary.version.clone()),
-    (SAVED, false, |own| own.summary.saved.clone().unwrap_or_default()),
+    ("ID", true, |own| own.id.to_string()),
+    ("started (UTC)", false, |own| rfc3339(own.started_unix_ns).replace('T', " ").trim_end_matches('Z').to_owned()),
+    ("took", true, took),
+    ("status", false, status),
+    ("plan", false, |own| own.plan_name.clone()),
+    ("tests", true, |own| own.groups.to_string()),
+    ("options", true, |own| own.cells.to_string()),
+    ("trials", true, |own| own.trials.to_string()),
+    (VERSION, false, |own| own.version.clone()),
+    (SAVED, false, |own| own.saved.clone().unwrap_or_default()),
 ];
 
 /// The columns that may be hidden.
@@ -55,7 +41,7 @@ const VERSION: &str = "version";
 const SAVED: &str = "saved as";
 
 /// One line per session, the newest first as in the store.
-pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
+pub fn render(sessions: &[SessionSummary], style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     if sessions.is_empty() {
         return "no sessions yet: run `bytegauge run buffer-size`\n".into();
@@ -72,7 +58,7 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: no option has a result";
+    let legend = "took: from the begin to the end, with pauses of a resumed session; complete: the planned analysis is done, and --resume continues with the next one; failed: no option has a result";
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
@@ -102,18 +88,17 @@ mod tests {
             has_result: true,
         };
         let style = TerminalStyle::default();
-        let listed = |summary: &SessionSummary| ListedSession { summary: summary.clone(), paused_ns: 0 };
-        let text = render(&[listed(&summary)], &style);
+        let text = render(std::slice::from_ref(&summary), &style);
         assert!(text.contains(" 3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
         assert!(!text.contains("saved as"), "{text}");
         let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
         let wide = TerminalStyle { columns: 120, ..TerminalStyle::default() };
-        let text = render(&[listed(&summary), listed(&saved)], &wide);
+        let text = render(&[summary.clone(), saved], &wide);
         assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
         let narrow = TerminalStyle { columns: 80, ..TerminalStyle::default() };
-        let text = render(&[listed(&summary)], &narrow);
+        let text = render(std::slice::from_ref(&summary), &narrow);
         assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains("0.1.0"), "{text}");
-        let text = render(&[listed(&SessionSummary { has_result: false, ..summary })], &style);
+        let text = render(&[SessionSummary { has_result: false, ..summary }], &style);
         assert!(text.contains("61.5 s  failed") && !text.contains("s  complete"), "{text}");
         assert_eq!(render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
     }

@@ -12,15 +12,14 @@ use bytegauge_model::{Bytes, Cost, GroupId, Nanos, SessionId, SessionStatus, Spe
 use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit};
 use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
-use bytegauge_report::{Report, SessionData, Settings, paused_ns};
+use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::{SessionSummary, Store, StoreError};
 use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
 use crate::command_line::option::LATEST;
 use crate::exit_code::{DONE, Failure, code_of};
-use crate::session_list::{self, ListedSession};
-use crate::{args, earlier_sessions, page, terminal};
+use crate::{args, earlier_sessions, page, session_list, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -45,15 +44,14 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// Every session. The store lists a session whose process was killed as running, so a session
 /// counts as running only while a process owns it.
-fn listed(store: &Store) -> Result<Vec<ListedSession>, StoreError> {
+fn listed(store: &Store) -> Result<Vec<SessionSummary>, StoreError> {
     let listed = |mut summary: SessionSummary| {
         if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
             summary.status = SessionStatus::Incomplete;
         }
-        let paused_ns = paused_ns(&store.blocks(summary.id)?, store.trial_times(summary.id)?);
-        Ok(ListedSession { summary, paused_ns })
+        summary
     };
-    store.sessions()?.into_iter().map(listed).collect()
+    Ok(store.sessions()?.into_iter().map(listed).collect())
 }
 
 /// `bytegauge report [ID…]`.
@@ -373,8 +371,7 @@ mod tests {
         let begun = SessionRecord { plan_name: "stream".into(), workload: "stream".into(), ..SessionRecord::default() };
         let (owned, left) = (store.create_session(&begun).unwrap(), store.create_session(&begun).unwrap());
         let _owner = store.own(owned).unwrap();
-        let statuses: Vec<_> =
-            listed(&store).unwrap().into_iter().map(|row| (row.summary.id, row.summary.status)).collect();
+        let statuses: Vec<_> = listed(&store).unwrap().into_iter().map(|row| (row.id, row.status)).collect();
         assert_eq!(statuses, [(left, SessionStatus::Incomplete), (owned, SessionStatus::Running)]);
     }
 }

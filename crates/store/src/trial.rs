@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use bytegauge_model::end::END_ROLES;
 use bytegauge_model::{
-    Bin, ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
+    Bin, ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -82,22 +82,6 @@ impl Store {
             })
         })?;
         Ok(trials)
-    }
-
-    /// The start and length of each trial of a session, in the order of measurement.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn trial_times(&self, session: SessionId) -> Result<Vec<TrialTime>, StoreError> {
-        let sql = "SELECT started_unix_ns, wall_ns, outcome = ?2 FROM trials WHERE session = ?1 ORDER BY id";
-        let times = |row: &Row<'_>| {
-            let (began_unix_ns, wall_ns) = (row.get::<_, UnsignedColumn>(0)?.0, row.get::<_, UnsignedColumn>(1)?.0);
-            Ok(TrialTime { began_unix_ns, wall_ns, is_measured: row.get(2)? })
-        };
-        let measured = Outcome::Measured.name();
-        self.read(|c| {
-            Ok(c.prepare_cached(sql)?.query_map(params![session.0, measured], times)?.collect::<Result<_, _>>()?)
-        })
     }
 
     /// The interval series of a session, of one cell or of all, in the order of measurement.
