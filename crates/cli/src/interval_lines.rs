@@ -2,7 +2,6 @@
 //!
 //! Its thread wakes once an interval and reads the counts that meters store anyway. Bytes of warm-ups count as well.
 
-use std::fmt::Write as _;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,16 +64,8 @@ impl Drop for Listing {
 fn line((from, before): (Duration, u64), (to, after): (Duration, u64)) -> String {
     let bytes = after.saturating_sub(before);
     let rate = byte_rate(bytes as f64 / (to - from).as_secs_f64().max(1e-9));
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ = write!(
-        text,
-        "{:>8.2}-{:<8.2} s   {:>10}   {rate:>12}",
-        from.as_secs_f64(),
-        to.as_secs_f64(),
-        about_bytes(bytes)
-    );
-    text
+    let (from, to, moved) = (from.as_secs_f64(), to.as_secs_f64(), about_bytes(bytes));
+    format!("{from:>8.2}-{to:<8.2} s   {moved:>10}   {rate:>12}")
 }
 
 #[cfg(test)]
