@@ -6,7 +6,7 @@ use bytegauge_model::{CellId, GroupId};
 use serde_json::Value;
 
 use bytegauge_store::export::{self, ExchangeLine};
-use bytegauge_store::{CellRow, GroupRow, SessionData, column};
+use bytegauge_store::{CellRow, GroupRow, SessionData};
 
 use super::{Format, ImportDraft, ImportError};
 
@@ -39,17 +39,16 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
             ExchangeLine::Cell { cell, outcome } => {
                 needs_group(&groups, &cell.group)?;
                 cells.insert(cell.id.clone());
-                whole.cells.push(CellRow { cell, outcome: outcome.map(column::typed) });
+                whole.cells.push(CellRow { cell, outcome });
             }
             ExchangeLine::Block { block } => {
                 needs_group(&groups, &block.group)?;
                 whole.blocks.push(block);
             }
-            ExchangeLine::Trial { mut trial } => {
+            ExchangeLine::Trial { trial } => {
                 if !cells.contains(&trial.cell) {
                     return Err(wrong(format!("cell {} is not described by an earlier line", trial.cell)));
                 }
-                trial.outcome = column::typed(trial.outcome);
                 whole.trials.push(*trial);
             }
         }
