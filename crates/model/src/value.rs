@@ -50,6 +50,32 @@ pub trait FactorValue {
     }
 }
 
+/// Makes a type with names that of a factor's values, as it is read from the level that holds it.
+macro_rules! named_value {
+    ($type:ident, $read:ty, |$value:ident| $reading:expr, $rows:expr) => {
+        impl FactorValue for $type {
+            type Read<'a> = $read;
+
+            const KIND: LevelKind = LevelKind::Name(canonical::<$type>);
+
+            fn read(value: &TypedLevel) -> Option<Self::Read<'_>> {
+                match value {
+                    TypedLevel::$type($value) => Some($reading),
+                    _ => None,
+                }
+            }
+
+            fn named(name: &str) -> Option<TypedLevel> {
+                name.parse::<$type>().ok().map(TypedLevel::from)
+            }
+
+            fn listed() -> Listed {
+                $rows
+            }
+        }
+    };
+}
+
 /// Declares the values that have names: copied when they are read, or lent. Each type has its table, if it has one.
 macro_rules! values {
     (copied { $($copied:ident: $rows:expr;)+ } lent { $($lent:ident: $lent_rows:expr;)+ }) => {
@@ -89,26 +115,7 @@ macro_rules! values {
                 }
             }
 
-            impl FactorValue for $copied {
-                type Read<'a> = $copied;
-
-                const KIND: LevelKind = LevelKind::Name(canonical::<$copied>);
-
-                fn read(value: &TypedLevel) -> Option<$copied> {
-                    match value {
-                        TypedLevel::$copied(value) => Some(*value),
-                        _ => None,
-                    }
-                }
-
-                fn named(name: &str) -> Option<TypedLevel> {
-                    name.parse().ok().map(TypedLevel::$copied)
-                }
-
-                fn listed() -> Listed {
-                    $rows
-                }
-            }
+            named_value!($copied, $copied, |value| *value, $rows);
         )+
 
         $(
@@ -118,26 +125,7 @@ macro_rules! values {
                 }
             }
 
-            impl FactorValue for $lent {
-                type Read<'a> = &'a $lent;
-
-                const KIND: LevelKind = LevelKind::Name(canonical::<$lent>);
-
-                fn read(value: &TypedLevel) -> Option<&$lent> {
-                    match value {
-                        TypedLevel::$lent(value) => Some(value),
-                        _ => None,
-                    }
-                }
-
-                fn named(name: &str) -> Option<TypedLevel> {
-                    name.parse::<$lent>().ok().map(TypedLevel::from)
-                }
-
-                fn listed() -> Listed {
-                    $lent_rows
-                }
-            }
+            named_value!($lent, &'a $lent, |value| value, $lent_rows);
         )+
     };
 }
