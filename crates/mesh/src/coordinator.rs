@@ -7,18 +7,49 @@
 //! are idle. Slots are in one order for all ranks, so the first unfinished slot can always start or be given up:
 //! nothing waits for ever. Every wait has a limit ([`CoordinatorLimits`]).
 
-mod missing;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::Outcome;
-
-pub use missing::{LostRank, MissingPart};
+use thiserror::Error;
 
 use crate::Rank;
 use crate::message::shortened;
 use crate::rate_model::RateSample;
 use crate::schedule::{MeshSchedule, SlotId};
+
+/// Why a rank takes no further part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum LostRank {
+    /// It never joined.
+    #[error("did not join in time")]
+    Absent,
+    /// Its connection ended before its work did.
+    #[error("disconnected")]
+    Disconnected,
+    /// It gave no sign of life for too long.
+    #[error("stopped answering")]
+    Silent,
+    /// It did not confirm that it had stopped.
+    #[error("did not stop when its test was cancelled")]
+    Stuck,
+    /// It reported a slot that it was not measuring.
+    #[error("reported a test that it was not running")]
+    Misreported,
+    /// It left because it cannot measure; the reason is in its log.
+    #[error("left because of an error of its own")]
+    Left,
+}
+
+/// A client's part of a slot that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingPart {
+    /// The slot.
+    pub slot: SlotId,
+    /// The client.
+    pub client: Rank,
+    /// Skipped or failed, with the reason.
+    pub outcome: Outcome,
+}
 
 /// How long the coordinator waits, and how many slots run at a time. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
