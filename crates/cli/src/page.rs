@@ -21,14 +21,12 @@ const KEPT_MAX: usize = 20;
 /// Keeps the page of the new session next to its store, in place of the oldest if there are many, and prints its path as
 /// the last line of the run. The results are in the store: without a page nothing is lost.
 pub fn keep(views: &[Report], store: &Path) {
-    let [first, .., last] = views else {
-        return views.first().map_or((), |view| keep_as(views, store, &view.session.to_string()));
+    let name = match views {
+        [] => return,
+        [view] => view.session.to_string(),
+        [first, .., last] => format!("{}-{}", first.session, last.session),
     };
-    keep_as(views, store, &format!("{}-{}", first.session, last.session));
-}
-
-fn keep_as(views: &[Report], store: &Path, name: &str) {
-    match kept(views, store, name) {
+    match kept(views, store, &name) {
         Ok(path) => terminal::note(&format!("page: {}", path.display())),
         Err((path, error)) => {
             terminal::note(&format!("note: no page in {}: {error}: make one with report --html FILE", path.display()));
