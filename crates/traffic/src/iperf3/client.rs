@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytegauge_model::Side;
 
 use super::message::{
-    ControlInput, ControlState, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER,
-    UDP_GREETING, framed,
+    ControlInput, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, UDP_GREETING, framed,
+    state,
 };
 use crate::EndError;
 use crate::setup::Setup;
@@ -139,26 +139,20 @@ impl ControlClient {
     }
 
     fn state(&mut self, step: ClientStep, byte: u8) -> Result<Option<ClientEvent>, ProtocolError> {
-        let (next, event) = match (step, ControlState::of(byte)) {
-            (_, Some(ControlState::AccessDenied)) => return Err(ProtocolError::Busy),
-            (_, Some(ControlState::ServerTerminate)) => return Err(ProtocolError::ServerStopped),
-            (_, Some(ControlState::ServerError)) => (ClientStep::Error, None),
-            (ClientStep::Greeting, Some(ControlState::ParamExchange)) => {
+        let (next, event) = match (step, byte) {
+            (_, state::ACCESS_DENIED) => return Err(ProtocolError::Busy),
+            (_, state::SERVER_TERMINATE) => return Err(ProtocolError::ServerStopped),
+            (_, state::SERVER_ERROR) => (ClientStep::Error, None),
+            (ClientStep::Greeting, state::PARAM_EXCHANGE) => {
                 self.outbox.extend(framed(&self.parameters)?);
                 (ClientStep::Accepting, None)
             }
-            (ClientStep::Accepting, Some(ControlState::CreateStreams)) => {
-                (ClientStep::Starting, Some(ClientEvent::OpenStreams))
-            }
-            (ClientStep::Starting, Some(ControlState::TestStart)) => (ClientStep::Starting, None),
-            (ClientStep::Starting, Some(ControlState::TestRunning)) => {
-                (ClientStep::Running, Some(ClientEvent::Running))
-            }
-            (ClientStep::Ending, Some(ControlState::ExchangeResults)) => {
-                (ClientStep::OwnResults, Some(ClientEvent::ResultsWanted))
-            }
-            (ClientStep::Display, Some(ControlState::DisplayResults)) => {
-                self.outbox.push(ControlState::IperfDone.byte());
+            (ClientStep::Accepting, state::CREATE_STREAMS) => (ClientStep::Starting, Some(ClientEvent::OpenStreams)),
+            (ClientStep::Starting, state::TEST_START) => (ClientStep::Starting, None),
+            (ClientStep::Starting, state::TEST_RUNNING) => (ClientStep::Running, Some(ClientEvent::Running)),
+            (ClientStep::Ending, state::EXCHANGE_RESULTS) => (ClientStep::OwnResults, Some(ClientEvent::ResultsWanted)),
+            (ClientStep::Display, state::DISPLAY_RESULTS) => {
+                self.outbox.push(state::IPERF_DONE);
                 (ClientStep::Done, self.server.take().map(ClientEvent::Results))
             }
             (step, _) => {
@@ -173,7 +167,7 @@ impl ControlClient {
     pub fn end(&mut self) {
         if self.step == ClientStep::Running {
             self.step = ClientStep::Ending;
-            self.outbox.push(ControlState::TestEnd.byte());
+            self.outbox.push(state::TEST_END);
         }
     }
 
@@ -192,7 +186,7 @@ impl ControlClient {
     /// Stops before the end, so that the server serves the next client at once.
     pub fn terminate(&mut self) {
         if !self.is_done() {
-            self.outbox.push(ControlState::ClientTerminate.byte());
+            self.outbox.push(state::CLIENT_TERMINATE);
             self.step = ClientStep::Done;
         }
     }

@@ -89,61 +89,32 @@ fn meaning(code: i32) -> &'static str {
     known.map_or("its own output has the reason", |(_, meaning)| meaning)
 }
 
-/// A state of the control connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControlState {
+/// The states of the control connection, a byte each.
+pub(super) mod state {
     /// Server: all data connections are open.
-    TestStart,
+    pub const TEST_START: u8 = 1;
     /// Server: data flows from now on.
-    TestRunning,
+    pub const TEST_RUNNING: u8 = 2;
     /// Client: the test is over.
-    TestEnd,
+    pub const TEST_END: u8 = 4;
     /// Server: the client sends its parameters next.
-    ParamExchange,
+    pub const PARAM_EXCHANGE: u8 = 9;
     /// Server: the client opens the data connections next.
-    CreateStreams,
+    pub const CREATE_STREAMS: u8 = 10;
     /// Server: it was stopped.
-    ServerTerminate,
+    pub const SERVER_TERMINATE: u8 = 11;
     /// Client: it was stopped.
-    ClientTerminate,
+    pub const CLIENT_TERMINATE: u8 = 12;
     /// Server: both exchange their results next, the client first.
-    ExchangeResults,
+    pub const EXCHANGE_RESULTS: u8 = 13;
     /// Server: it has the results, and shows them.
-    DisplayResults,
+    pub const DISPLAY_RESULTS: u8 = 14;
     /// Client: it needs nothing more.
-    IperfDone,
+    pub const IPERF_DONE: u8 = 16;
     /// Server: it serves another client.
-    AccessDenied,
+    pub const ACCESS_DENIED: u8 = (-1i8).cast_unsigned();
     /// Server: two numbers follow, of four bytes each.
-    ServerError,
-}
-
-/// The states with their bytes.
-const STATES: &[(ControlState, i8)] = &[
-    (ControlState::TestStart, 1),
-    (ControlState::TestRunning, 2),
-    (ControlState::TestEnd, 4),
-    (ControlState::ParamExchange, 9),
-    (ControlState::CreateStreams, 10),
-    (ControlState::ServerTerminate, 11),
-    (ControlState::ClientTerminate, 12),
-    (ControlState::ExchangeResults, 13),
-    (ControlState::DisplayResults, 14),
-    (ControlState::IperfDone, 16),
-    (ControlState::AccessDenied, -1),
-    (ControlState::ServerError, -2),
-];
-
-impl ControlState {
-    /// The byte of the state.
-    pub fn byte(self) -> u8 {
-        STATES.iter().find(|(state, _)| *state == self).map_or(0, |(_, byte)| byte.cast_unsigned())
-    }
-
-    /// The state of a byte. `None`: there is no such state.
-    pub fn of(byte: u8) -> Option<ControlState> {
-        STATES.iter().find(|(_, known)| *known == byte.cast_signed()).map(|(state, _)| *state)
-    }
+    pub const SERVER_ERROR: u8 = (-2i8).cast_unsigned();
 }
 
 /// The name of a test: each of its connections begins with it.
@@ -189,12 +160,6 @@ pub struct TestParameters {
     /// The server writes and the client reads.
     #[serde(skip_serializing_if = "is_false")]
     pub reverse: bool,
-    /// `TCP_NODELAY` of the server's data connections.
-    #[serde(skip_serializing_if = "is_false")]
-    pub nodelay: bool,
-    /// `SO_SNDBUF` and `SO_RCVBUF` of the server's data connections, bytes; 0: the kernel's default.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub window: u64,
     /// Bytes of a read or write of the server, or of a datagram.
     pub len: u64,
     /// Offered load of each data connection, bits per second; 0: as fast as possible.
@@ -204,9 +169,6 @@ pub struct TestParameters {
     /// Whether datagrams have counters of eight bytes instead of four.
     #[serde(skip_serializing_if = "is_zero")]
     pub udp_counters_64bit: u64,
-    /// Congestion control of the server's data connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
     /// The client's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,

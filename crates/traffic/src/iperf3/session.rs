@@ -5,11 +5,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndReport, Iperf3Report, Side};
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::children;
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_wire::random;
 use socket2::{Domain, Socket, Type};
@@ -33,9 +33,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long data that the server wrote may take to arrive after its results.
 const LAST_DATA: Duration = Duration::from_secs(1);
 
-/// The token of the control connection.
-const CONTROL: u64 = u64::MAX;
-
 /// Bytes of a read that is not measured.
 const DRAIN_SIZE: usize = 256 << 10;
 
@@ -47,7 +44,7 @@ const BLOCK: u64 = 128 << 10;
 pub(crate) struct Iperf3Session {
     control: ControlConnection,
     /// Duplicates of the data connections, in their order: the engine closes its own before the test ends.
-    data: Vec<OwnedFd>,
+    data: Vec<Option<OwnedFd>>,
     server_writes: bool,
     is_udp: bool,
     began: Instant,
@@ -85,7 +82,8 @@ impl Iperf3Session {
         let side = if setup.iperf3_writes() { Side::Sink } else { Side::Source };
         let fds = (0..flows).map(|_| client::connection(&server, &control.cookie, setup, side));
         let fds = fds.collect::<Result<Vec<OwnedFd>, EndError>>()?;
-        let data = duplicates(&fds)?;
+        let duplicates = fds.iter().map(|fd| fd.try_clone().map(Some));
+        let data = duplicates.collect::<io::Result<_>>().map_err(EndError::io("duplicating a connection"))?;
         control.until(&ClientEvent::Running)?;
         let (server_writes, is_udp) = (side == Side::Sink, setup.transport().is_udp());
         Ok((Iperf3Session { control, data, server_writes, is_udp, began: Instant::now() }, fds))
@@ -107,15 +105,9 @@ impl Iperf3Session {
         Ok(())
     }
 
-    /// The connections that the server writes to.
-    fn written(&self) -> &[OwnedFd] {
-        if self.server_writes { &self.data } else { &[] }
-    }
-
     /// Exchanges results. Data that the server still writes is read meanwhile: it stops after its last write.
     fn results(&mut self, report: &mut EndReport, seconds: f64) -> Result<TestResults, EndError> {
         let deadline = Instant::now() + PATIENCE;
-        let mut poller = LastDataPoller::of(&self.control.socket, self.written())?;
         loop {
             self.control.flush()?;
             match self.control.client.next_event().map_err(|error| self.control.fault(&error))? {
@@ -131,14 +123,8 @@ impl Iperf3Session {
                 }
                 Some(_) => {}
                 None if Instant::now() >= deadline => return Err(self.control.late()),
-                None => {
-                    for token in poller.wait(deadline)? {
-                        match usize::try_from(token).ok().filter(|_| token != CONTROL) {
-                            None => self.control.read()?,
-                            Some(flow) => poller.drain(&self.data, flow, report, self.is_udp)?,
-                        }
-                    }
-                }
+                None if self.read_data(report, true, deadline)? => self.control.read()?,
+                None => {}
             }
         }
     }
@@ -147,13 +133,38 @@ impl Iperf3Session {
     fn last_data(&mut self, report: &mut EndReport, server: &TestResults) -> Result<(), EndError> {
         let deadline = Instant::now() + LAST_DATA;
         let written = total_bytes(server);
-        let mut poller = LastDataPoller::of_data(self.written())?;
         while self.server_writes && report.total_bytes < written && Instant::now() < deadline {
-            for token in poller.wait(deadline)? {
-                poller.drain(&self.data, token as usize, report, self.is_udp)?;
-            }
+            self.read_data(report, false, deadline)?;
         }
         Ok(())
+    }
+
+    /// Waits for data that is not measured, reads once from each connection that has some, and counts the bytes. With `control`, waits
+    /// for the control connection too, and returns whether that can be read. A connection that has ended is not asked again.
+    fn read_data(&mut self, report: &mut EndReport, control: bool, deadline: Instant) -> Result<bool, EndError> {
+        let mut scratch = vec![0; DRAIN_SIZE];
+        let reads = self.server_writes;
+        let data = self.data.iter().flatten().filter(|_| reads).map(AsFd::as_fd);
+        let fds: Vec<BorrowedFd<'_>> = control.then(|| self.control.socket.as_fd()).into_iter().chain(data).collect();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let ready = children::wait_any(&fds, left).map_err(EndError::io("waiting for the iperf3 server"))?;
+        let mut ready = ready.into_iter();
+        let can_read_control = control && ready.next() == Some(true);
+        let open = self.data.iter_mut().enumerate().filter(|(_, fd)| reads && fd.is_some());
+        for (flow, place) in open.zip(ready).filter(|(_, ready)| *ready).map(|(open, _)| open) {
+            let Some(fd) = place.as_ref() else { continue };
+            match socket::receive(fd.as_fd(), &mut scratch) {
+                // Datagrams count by their numbers; these are after the last one that does.
+                Ok(_) if self.is_udp => {}
+                Ok(n @ 1..) => {
+                    report.total_bytes += n as u64;
+                    report.flows.get_mut(flow).into_iter().for_each(|row| row.total_bytes += n as u64);
+                }
+                Err(error) if socket::is_transient(&error, During::Transfer) => {}
+                Ok(0) | Err(_) => *place = None,
+            }
+        }
+        Ok(can_read_control)
     }
 }
 
@@ -317,61 +328,6 @@ fn unreachable(server: SocketAddr, error: &io::Error, has_served: bool) -> Strin
         _ => format!("check the address, and that a firewall lets TCP port {port} through"),
     };
     format!("cannot connect to the iperf3 server at {server} ({error}): {next}")
-}
-
-/// Waits for the control connection and for data that is not measured.
-struct LastDataPoller {
-    epoll: Epoll,
-    events: Events,
-    scratch: Vec<u8>,
-}
-
-impl LastDataPoller {
-    fn of_data(data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
-        let epoll = Epoll::new().map_err(EndError::io("preparing to read the last data"))?;
-        for (flow, fd) in data.iter().enumerate() {
-            epoll.add(fd.as_fd(), Ready::IN, flow as u64).map_err(EndError::io("preparing to read the last data"))?;
-        }
-        Ok(LastDataPoller { epoll, events: Events::with_room(data.len() + 1), scratch: vec![0; DRAIN_SIZE] })
-    }
-
-    fn of(control: &Socket, data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
-        let poller = LastDataPoller::of_data(data)?;
-        let added = poller.epoll.add(control.as_fd(), Ready::IN, CONTROL);
-        added.map_err(EndError::io("preparing to read results"))?;
-        Ok(poller)
-    }
-
-    /// The tokens that are ready; none when the time is over.
-    fn wait(&mut self, deadline: Instant) -> Result<Vec<u64>, EndError> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match self.epoll.wait(&mut self.events, left.as_nanos() as u64) {
-            Ok(count) => Ok((0..count).map(|event| self.events.at(event).0).collect()),
-            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(Vec::new()),
-            Err(error) => Err(EndError::io("waiting for the iperf3 server")(error)),
-        }
-    }
-
-    /// Reads once from a connection and counts the bytes. One that has ended is not asked again.
-    fn drain(&mut self, data: &[OwnedFd], flow: usize, report: &mut EndReport, is_udp: bool) -> Result<(), EndError> {
-        let Some(fd) = data.get(flow) else { return Ok(()) };
-        match socket::receive(fd.as_fd(), &mut self.scratch) {
-            // Datagrams count by their numbers; these are after the last one that does.
-            Ok(_) if is_udp => Ok(()),
-            Ok(n @ 1..) => {
-                report.total_bytes += n as u64;
-                report.flows.get_mut(flow).into_iter().for_each(|row| row.total_bytes += n as u64);
-                Ok(())
-            }
-            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(()),
-            Ok(0) | Err(_) => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
-        }
-    }
-}
-
-fn duplicates(fds: &[OwnedFd]) -> Result<Vec<OwnedFd>, EndError> {
-    let duplicates: io::Result<Vec<OwnedFd>> = fds.iter().map(OwnedFd::try_clone).collect();
-    duplicates.map_err(EndError::io("duplicating a connection"))
 }
 
 /// The test that a trial is for the server.

@@ -78,11 +78,6 @@ fn long_text_is_refused_before_it_arrives() {
 
 proptest! {
     #[test]
-    fn every_state_has_one_byte(byte: u8) {
-        prop_assert!(ControlState::of(byte).is_none_or(|state| state.byte() == byte));
-    }
-
-    #[test]
     fn split_texts_are_joined(bytes: u64, packets: u64, cut in 0usize..600) {
         let streams = vec![StreamResult { bytes, packets, ..StreamResult::default() }];
         let results = TestResults { streams, ..TestResults::default() };
