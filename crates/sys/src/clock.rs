@@ -38,13 +38,6 @@ pub fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// How often the kernel's timer ticks, ns: the resolution of its coarse clocks (clock_getres(2)), 1 to 10 ms.
-#[must_use]
-pub fn kernel_tick_ns() -> u64 {
-    let resolution = time::clock_getres(ClockId::MonotonicCoarse);
-    resolution.tv_sec as u64 * NS_PER_S + resolution.tv_nsec as u64
-}
-
 /// Sleeps until [`monotonic_ns`] reaches `deadline_ns`; returns at once if it has.
 ///
 /// Returns `true` if a signal ended the sleep early, so that a stop request sent with

@@ -193,7 +193,7 @@ pub fn keep(words: &[OsString]) -> io::Result<u8> {
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-// Temporary folders, and the removal of what killed processes left behind: programs, control groups, folders.
+// Temporary folders, and the removal of what killed processes left behind: programs and folders.
 //
 // Never touches anything of a live process or of another user.
 
@@ -205,7 +205,7 @@ const NAME: &str = "bytegauge-";
 pub struct Leftovers {
     /// Processes that were killed. The ports that they held are free again.
     pub processes: u64,
-    /// Control groups and folders that were removed.
+    /// Folders that were removed.
     pub folders: u64,
 }
 
@@ -213,8 +213,7 @@ impl Leftovers {
     /// Ends and removes whatever a killed process of this user left behind.
     pub fn remove() -> Leftovers {
         let processes = supervisor::end_abandoned_programs();
-        let folders = supervisor::remove_abandoned_groups() + remove_abandoned_folders(&temp_dir(), NAME);
-        Leftovers { processes, folders }
+        Leftovers { processes, folders: remove_abandoned_folders(&temp_dir(), NAME) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! A limit in any parent group applies too, so all visible parents up to the mount are read. Sources: cgroups(7),
 //! Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,19 +63,6 @@ impl CgroupCpu {
         self.nr_throttled = self.nr_throttled.into_iter().chain(nr_throttled).reduce(u64::saturating_add);
         self.throttled_us = self.throttled_us.into_iter().chain(throttled_us).reduce(u64::saturating_add);
     }
-}
-
-/// The directory of the group of this process in cgroup v2; `None` if it is not visible.
-pub(crate) fn own_group() -> Option<PathBuf> {
-    let root = RootFolder::new(Path::new("/"));
-    own_group_in(&root.text("proc/self/cgroup")?, &root.text("proc/self/mountinfo")?).map(PathBuf::from)
-}
-
-fn own_group_in(cgroup: &str, mountinfo: &str) -> Option<String> {
-    let path = path_v2(cgroup)?;
-    let mount = mountinfo.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?;
-    let group = below(path, mount.root)?;
-    Some(format!("{}{}", mount.point, group.trim_end_matches('/')))
 }
 
 /// The location of this process's group in the file system.
@@ -218,16 +205,6 @@ mod tests {
         check("0::/docker/x\n", mounts, Some((2, "/sys/fs/cgroup", "")));
         check("0::/docker/xy\n", mounts, Some((2, "/sys/fs/cgroup", "")));
         check("0::/../..\n", mounts, Some((2, "/sys/fs/cgroup", "")));
-    }
-
-    #[test]
-    fn only_the_own_group_is_found() {
-        let own = |cgroup: &str| own_group_in(cgroup, MOUNTS);
-        assert_eq!(own("4:cpu:/a\n0::/a/b\n").as_deref(), Some("/sys/fs/cgroup/unified/a/b"));
-        assert_eq!(own("0::/\n").as_deref(), Some("/sys/fs/cgroup/unified"));
-        assert_eq!((own("0::/../x\n"), own("4:cpu:/a\n")), (None, None));
-        let part = "9 8 0:1 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-        assert_eq!(own_group_in("0::/docker/y\n", part), None);
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod cpu;
 mod network;
 
 pub use cgroup::CgroupCpu;
-pub(crate) use cgroup::own_group;
 pub use cpu::{Cache, Cpu};
 pub use network::{NetworkCard, NetworkSettings};
 

@@ -1,8 +1,7 @@
 //! The end whose relay is an external program: one that is started for every trial, or that runs already.
 //!
 //! A started program listens before any end connects, is charged for its own use and that of its descendants within the window, and is
-//! ended afterwards with all of them. Its process tree is charged, whose clocks are exact, or its control group if that shows that processes
-//! have come and gone, which are in no tree any more.
+//! ended afterwards with all of them. The use of descendants that have come and gone is charged if their parents waited for them.
 //!
 //! A relay that runs already is neither started nor ended. Before and after a trial the processes that own its sockets are looked up,
 //! and their use within the window is charged, even for other clients. If the owners differ afterwards, their use is unknown, and
@@ -20,16 +19,16 @@ use std::{io, thread};
 use bytegauge_model::{
     EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay,
 };
-use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
+use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process_tree::{self, TreeUse};
-use bytegauge_sys::supervisor::{ControlGroup, Supervisor};
+use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
 use crate::end::runner::EndResult;
 use crate::message::{Body, Command, Peer, Reply};
-use crate::program::process::{Program, ProgramEvent, attend, first_to_end};
+use crate::program::process::{Program, ProgramEvent, StartedIn, attend, first_to_end};
 use crate::program::{SETTLE, SUPERVISING, ask, stop, sweep};
 use crate::relay::{self, lacks_running};
 use crate::setup::Setup;
@@ -53,45 +52,32 @@ pub(super) fn run(
     let Some(Address::Ip(upstream)) = upstream else {
         return Err(EndError::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
     };
-    // Declared before the supervisor, so that the group is empty when it is removed.
-    let group = ControlGroup::make().ok();
     let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
-    relayed(peer, setup, program, (listen(setup)?, *upstream), (&supervisor, group.as_ref()))
-}
-
-fn relayed(
-    peer: &mut impl Peer,
-    setup: &Setup,
-    program: &RelayProgram,
-    (listen, upstream): (SocketAddr, SocketAddr),
-    (supervisor, group): (&Supervisor, Option<&ControlGroup>),
-) -> Result<Option<EndResult>, EndError> {
+    let (listen, upstream) = (listen(setup)?, *upstream);
     let folder = keeper::folder().map_err(EndError::io("making a folder for the relay's files"))?;
     let config = folder.path().join("relay.conf");
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
     let version = relay::version(program);
     let cpus: Vec<usize> = setup.cpu(EndRole::Relay, 0).into_iter().collect();
-    let start = || Program::start("the relay", &words, &cpus, true);
-    let (started, is_apart) = group.map_or_else(|| (start(), false), |group| group.within(start));
-    let (mut running, group) = (started?, group.filter(|_| is_apart));
+    let mut running = Program::start("the relay", &words, &cpus, StartedIn::reading())?;
     let stdin = io::stdin();
     await_listening(&mut running, listen.port(), setup.grace_ns, stdin.as_fd())?;
     if !peer.reply(Reply::Listening(Address::Ip(listen))) || !peer.reply(Reply::Ready) {
         return Ok(None);
     }
-    let (used, has_left) = while_running(&mut running, || through(peer, setup, stdin.as_fd(), || reading(group)))?;
+    let read = || process_tree::used().map_err(EndError::io("looking for the processes of a relay"));
+    let (used, has_left) = while_running(&mut running, || through(peer, setup, stdin.as_fd(), read))?;
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
-    let left = sweep(supervisor, SETTLE)?;
-    // When the trial is called off, a failure to do so is reported: there was none here.
-    let Some((used, by)) = used.map(use_between) else { return Ok(Some(EndResult::default())) };
-    let (left_behind, charged) = (left.processes, Some(by));
+    let left_behind = sweep(&supervisor, SETTLE)?.processes;
+    let charged = Some("its process tree".into());
     let known = RelayProgramReport { version, left_behind, stopped_by_force, charged, ..RelayProgramReport::default() };
-    Ok(Some(came_to(used, known)))
+    // When the trial is called off, a failure to do so is reported: there was none here.
+    Ok(Some(used.map_or_else(EndResult::default, |used| came_to(used, known))))
 }
 
-/// The result of a relay that counts no bytes.
-pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> EndResult {
-    let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
+/// The result of a relay that counts no bytes, with its use within the window, and the window's length, nanoseconds.
+fn came_to((used, window_ns): (TreeUse, u64), known: RelayProgramReport) -> EndResult {
+    let TreeUse { processes, cpu_ns, user_ns, system_ns } = used;
     let relay_program = Some(Box::new(RelayProgramReport { processes, ..known }));
     let counts = EndCounts { window_ns, cpu_ns, user_ns, system_ns, ..EndCounts::default() };
     let report = EndReport { counts, relay_program, ..EndReport::default() };
@@ -177,13 +163,13 @@ fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, End
     }
 }
 
-/// From `Go` until the end is stopped: the readings at the opening and at the closing of the window. `None` if it was called off.
-pub(super) fn through<T>(
+/// From `Go` until the end is stopped: the use within the window, and the window's length, nanoseconds. `None` if it was called off.
+fn through(
     peer: &mut impl Peer,
     setup: &Setup,
     stop_requested: BorrowedFd<'_>,
-    read: impl Fn() -> Result<T, EndError>,
-) -> Result<Option<Used<T>>, EndError> {
+    read: impl Fn() -> Result<TreeUse, EndError>,
+) -> Result<Option<(TreeUse, u64)>, EndError> {
     if peer.command() != Some(Command::Go) {
         return Ok(None);
     }
@@ -193,7 +179,7 @@ pub(super) fn through<T>(
     let (after, closed_ns) = (read()?, monotonic_ns());
     // `Stop`, or a closed channel: both end it.
     let _ = peer.command();
-    Ok(Some(([before, after], closed_ns.saturating_sub(opened_ns).max(1))))
+    Ok(Some((after.since(&before), closed_ns.saturating_sub(opened_ns).max(1))))
 }
 
 /// Waits, unless a command arrives.
@@ -204,44 +190,6 @@ fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), EndError> {
         if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(EndError::io("waiting"))? == [true] {
             return Ok(());
         }
-    }
-}
-
-/// The readings before and after a window, and the window's length, nanoseconds.
-pub(super) type Used<T> = ([T; 2], u64);
-
-/// The resources used until a moment.
-pub(super) struct Reading {
-    tree: TreeUse,
-    /// Absent without a group.
-    group: Option<TreeUse>,
-}
-
-/// Reads both.
-pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, EndError> {
-    let tree = process_tree::used().map_err(EndError::io("looking for the processes of a relay"))?;
-    Ok(Reading { tree, group: group.and_then(|group| group.used().ok()) })
-}
-
-/// The use between two readings, and its source.
-fn use_between(between: Used<Reading>) -> (Used<TreeUse>, String) {
-    let ([before, after], window_ns) = between;
-    let (charged, by) = settled(&before, &after, window_ns, kernel_tick_ns());
-    ((charged, window_ns), by.to_owned())
-}
-
-/// A group that is ahead of the tree by more than the kernel's own delay has seen processes that the tree has not. Each thread
-/// running at a group's reading is up to a tick behind; the number of such threads follows from the use within the window,
-/// however many CPUs there are.
-fn settled(before: &Reading, after: &Reading, window_ns: u64, tick_ns: u64) -> ([TreeUse; 2], &'static str) {
-    let tree = || [before.tree, after.tree];
-    let Some((earlier, later)) = before.group.zip(after.group) else { return (tree(), "its process tree") };
-    let by_tree = after.tree.since(&before.tree).cpu_ns;
-    let by_group = later.since(&earlier).cpu_ns;
-    let delay_ns = by_group.div_ceil(window_ns.max(1)) * tick_ns;
-    match by_group > by_tree + delay_ns {
-        true => ([earlier, later], "its control group, since processes came and went"),
-        false => (tree(), "its process tree, which its control group confirms"),
     }
 }
 
@@ -265,41 +213,4 @@ pub(super) fn run_running(
     charged.stayed()?;
     let known = RelayProgramReport { charged: Some(charged.text), ..RelayProgramReport::default() };
     Ok(Some(used.map_or_else(EndResult::default, |used| came_to(used, known))))
-}
-
-#[cfg(test)]
-mod relay_charge_tests {
-    use super::*;
-
-    fn reading(tree_ns: u64, group_ns: Option<u64>) -> Reading {
-        let of = |cpu_ns| TreeUse { processes: 1, cpu_ns, user_ns: 0, system_ns: cpu_ns };
-        Reading { tree: of(tree_ns), group: group_ns.map(of) }
-    }
-
-    #[test]
-    fn use_of_short_processes_is_charged() {
-        let check = |before: Reading, after: Reading, expected: u64, how: &str| {
-            let ([earlier, later], by) = settled(&before, &after, 100, 8);
-            assert_eq!((later.since(&earlier).cpu_ns, by.starts_with(how)), (expected, true), "{by}");
-        };
-        check(reading(10, None), reading(60, None), 50, "its process tree");
-        // Within the kernel's delay.
-        check(reading(10, Some(100)), reading(60, Some(158)), 50, "its process tree, which");
-        check(reading(10, Some(100)), reading(60, Some(120)), 50, "its process tree, which");
-        check(reading(10, Some(100)), reading(60, Some(170)), 70, "its control group");
-        check(reading(60, Some(100)), reading(0, Some(170)), 70, "its control group");
-        // Each of several threads may be late.
-        check(reading(0, Some(0)), reading(250, Some(274)), 250, "its process tree, which");
-        check(reading(0, Some(0)), reading(250, Some(275)), 275, "its control group");
-        // A group that can no longer be read.
-        check(reading(10, Some(100)), reading(60, None), 50, "its process tree");
-    }
-
-    /// However many CPUs the machine has: short processes used as much as two ticks of one of them.
-    #[test]
-    fn use_is_charged_on_large_machines() {
-        let used_ns = 2 * kernel_tick_ns();
-        let (([earlier, later], _), by) = use_between(([reading(0, Some(0)), reading(0, Some(used_ns))], 25 * used_ns));
-        assert_eq!(later.since(&earlier).cpu_ns, used_ns, "{by}");
-    }
 }

@@ -262,7 +262,7 @@ impl ProgramRun<'_> {
 
     fn prepare(&self) -> Result<(), EndError> {
         let Some(words) = &self.prepare else { return Ok(()) };
-        let mut program = Program::start("the command to prepare", words, &[], false)?;
+        let mut program = Program::start("the command to prepare", words, &[], StartedIn::default())?;
         let ended = self.wait(&mut program, None, self.until())?;
         program.must_have_succeeded(&ended)
     }
@@ -307,7 +307,7 @@ impl ProgramRun<'_> {
         }
         let prints = matches!(task.ready, ReadyWhen::Printed(_));
         let how = StartedIn { looks: prints, filter: self.server_filter.as_ref(), network: self.network(true)? };
-        let mut server = Program::start_in("the server", &task.command, &self.server_cpus, how)?;
+        let mut server = Program::start("the server", &task.command, &self.server_cpus, how)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
         let (mut reported, mut has_reported) = (Instant::now(), false);
@@ -390,7 +390,7 @@ impl ProgramRun<'_> {
         let until = self.until();
         let before = counted()?;
         let began_ns = monotonic_ns();
-        let mut program = Program::start_in("the command", &self.command, &self.cpus, how)?;
+        let mut program = Program::start("the command", &self.command, &self.cpus, how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
@@ -427,7 +427,7 @@ pub(crate) fn stop(
     signal: i32,
     stop_requested: BorrowedFd<'_>,
 ) -> Result<(Usage, bool), EndError> {
-    if !program.has_left() {
+    if program.left.is_none() {
         children::signal_group(program.pid, signal);
     }
     let mut until = Instant::now() + LEAVE;

@@ -152,8 +152,8 @@ impl<'a> AskedNumber<'a> {
     /// Runs the command, and reads the last number that it prints.
     fn ask(&self, network: Option<HeldNetwork>, stop_requested: BorrowedFd<'_>) -> Result<f64, EndError> {
         let what = "the command of --metric";
-        let how = StartedIn { looks: true, filter: None, network };
-        let mut program = Program::start_in(what, &by_shell(self.command), &[], how)?;
+        let how = StartedIn { network, ..StartedIn::reading() };
+        let mut program = Program::start(what, &by_shell(self.command), &[], how)?;
         let until = Instant::now() + PATIENCE;
         if first_to_end(&mut [&mut program], stop_requested, until)?.is_none() {
             let seconds = PATIENCE.as_secs();

@@ -31,7 +31,7 @@ pub(crate) struct Program {
     words: Vec<String>,
     ended: OwnedFd,
     /// How it ended, once it was waited for.
-    left: Option<(ExitStatus, Usage)>,
+    pub(super) left: Option<(ExitStatus, Usage)>,
     /// Its output and error output; closed ones are removed.
     pipes: [Option<File>; 2],
     printed: [ProgramOutput; 2],
@@ -55,13 +55,21 @@ pub(crate) struct Waited {
 }
 
 /// Where and how a program is started.
-pub(super) struct StartedIn<'a> {
+#[derive(Default)]
+pub(crate) struct StartedIn<'a> {
     /// Whether its output is read; otherwise the kernel discards it. Its error output is always read.
-    pub(super) looks: bool,
+    pub(crate) looks: bool,
     /// Changes its sockets.
     pub(super) filter: Option<&'a FilteredSockets>,
     /// Its network; `None`: that of this process.
     pub(super) network: Option<HeldNetwork>,
+}
+
+impl StartedIn<'_> {
+    /// As it is, with its output read.
+    pub(crate) fn reading() -> Self {
+        StartedIn { looks: true, ..StartedIn::default() }
+    }
 }
 
 /// A program that is traced can be waited for when its tracer has seen its end (ptrace(2)), within this time.
@@ -71,19 +79,8 @@ const TRACER_LEAVES: Duration = Duration::from_secs(5);
 const READS_MAX: usize = 16;
 
 impl Program {
-    /// Starts a program in a session of its own, without a terminal and without input. If `looks`, its output is read; otherwise
-    /// the kernel discards it. Its error output is always read.
+    /// Starts a program in a session of its own, without a terminal and without input.
     pub(crate) fn start(
-        what: &'static str,
-        words: &[String],
-        cpus: &[usize],
-        looks: bool,
-    ) -> Result<Program, EndError> {
-        Program::start_in(what, words, cpus, StartedIn { looks, filter: None, network: None })
-    }
-
-    /// The same, with a filter that changes the program's sockets, and in a network of its own.
-    pub(super) fn start_in(
         what: &'static str,
         words: &[String],
         cpus: &[usize],
@@ -169,11 +166,6 @@ impl Program {
                 }
             }
         }
-    }
-
-    /// Whether it was waited for, so that its number may be another's.
-    pub(super) fn has_left(&self) -> bool {
-        self.left.is_some()
     }
 
     /// All output as text; of long output the last part.
