@@ -54,7 +54,6 @@ const SELDOM: &[(&str, &str)] = &[
     ("AdmittedSenders::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),
-    ("Footprint::", "memory of a connection grows or is freed"),
     ("drop_in_place", "the state of a flow is dropped"),
 ];
 

@@ -288,8 +288,8 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
 }
 
 /// The faults that can be planted, and the number of each.
-pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, short-reply:BYTES, long-reply:BYTES, lose:EVERY, \
-                          swap:EVERY, repeat:EVERY, spin:NS, modes:NS, cold:NS, untaken:ROUNDS, wrong-user-data:ROUNDS, \
+pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, lose:EVERY, swap:EVERY, \
+                          repeat:EVERY, spin:NS, modes:NS, cold:NS, untaken:ROUNDS, wrong-user-data:ROUNDS, \
                           relay-loses:OFFSET, relay-corrupts:OFFSET";
 
 /// The names that the number of a fault may have.

@@ -199,7 +199,7 @@ impl ObservedProgram {
             threads: summary.threads.0,
             threads_at_once: summary.threads.1,
             ends: summary.ends,
-            connection_waits: pace.waits.waits().clone(),
+            connection_waits: pace.waits.waits.clone(),
             waits,
             uring,
             slow_copies,

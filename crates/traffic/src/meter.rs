@@ -42,7 +42,7 @@ const LAP_CALLS_MAX: u64 = 1 << 22;
 const CHECK_NS: u64 = 20_000_000;
 
 /// Counters, marks and bins of one flow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Meter {
     /// What this meter itself has counted.
     own: MeterCounts,
@@ -97,11 +97,9 @@ impl Meter {
         let close_at_ns = open_at_ns + schedule.window_ns;
         let lap_aim_ns = (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS);
         let mut meter = Meter {
-            own: MeterCounts::default(),
             lap_calls: 1,
             lap_aim_ns,
             bin_aim_ns: lap_aim_ns,
-            lap_began_calls: 0,
             start_ns,
             open_at_ns,
             close_at_ns,
@@ -109,19 +107,9 @@ impl Meter {
             until_stopped: schedule.until_stopped,
             lap_began_ns: start_ns,
             bin_began_ns: start_ns,
-            bin_began_bytes: 0,
-            opened: None,
-            closed: None,
             bins,
             run_delay,
-            tally: None,
-            watched: None,
-            of_process: false,
-            unacknowledged: Vec::new(),
-            held: None,
-            shared: None,
-            tied: None,
-            live: None,
+            ..Meter::default()
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));

@@ -12,7 +12,7 @@ pub const PLANTED_FAULTS: bool = cfg!(feature = "faults");
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlantedFault {
-    /// The path flips one bit of the byte at this offset of flow 0; a server flips it in the first byte of a reply.
+    /// The path flips one bit of the byte at this offset of flow 0.
     Corrupt {
         /// Offset in the stream.
         offset: u64,
@@ -32,44 +32,20 @@ pub enum PlantedFault {
         /// Bytes reported too many.
         bytes: u64,
     },
-    /// A server stalls once after this number of bytes of requests.
-    Nap {
-        /// Bytes received before.
-        after_bytes: u64,
-        /// Duration, nanoseconds.
-        ns: u64,
-    },
-    /// A server sends half a reply after this number of bytes of requests, and closes.
-    ShortReply {
-        /// Bytes received before.
-        after_bytes: u64,
-    },
-    /// A server sends a byte too many after this number of bytes of requests.
-    LongReply {
-        /// Bytes received before.
-        after_bytes: u64,
-    },
-    /// The path loses every n-th datagram; in calls, reply.
+    /// The path loses every n-th datagram.
     Lose {
         /// The n.
         every: u64,
     },
-    /// The path lets every n-th datagram overtake another; in calls, a reply the one before it.
+    /// The path lets every n-th datagram overtake another.
     Swap {
         /// The n.
         every: u64,
     },
-    /// The path delivers every n-th datagram twice; in calls, a reply.
+    /// The path delivers every n-th datagram twice.
     Repeat {
         /// The n.
         every: u64,
-    },
-    /// A server holds every n-th reply back.
-    Late {
-        /// The n.
-        every: u64,
-        /// Duration, nanoseconds; then it is sent with the next reply.
-        ns: u64,
     },
     /// A ring stops taking completions after this number of rounds.
     Untaken {

@@ -169,19 +169,6 @@ pub struct Share {
     of_this_thread: PhantomData<*const ()>,
 }
 
-/// Fails to compile if a [`Share`] can be sent to another thread: then both implementations below apply to it, and the
-/// compiler cannot tell which one is meant.
-const _: bool = {
-    trait CannotBeSent<Witness> {
-        const HOLDS: bool = true;
-    }
-    struct OfAnything;
-    struct OfSend;
-    impl<T> CannotBeSent<OfAnything> for T {}
-    impl<T: Send> CannotBeSent<OfSend> for T {}
-    <Share as CannotBeSent<_>>::HOLDS
-};
-
 impl Share {
     /// One call moved `moved` of the `asked` bytes.
     #[inline]

@@ -47,7 +47,8 @@ pub fn is_within_machine(local: SocketAddr, peer: SocketAddr) -> bool {
 /// Sums up samples.
 #[derive(Clone, Debug, Default)]
 pub struct WaitSampler {
-    waits: SocketWaits,
+    /// The sums.
+    pub waits: SocketWaits,
     /// By connection: its times at the last sample, microseconds.
     last: BTreeMap<String, [u64; 3]>,
 }
@@ -81,11 +82,6 @@ impl WaitSampler {
             *known = bytes.min(*known);
         }
     }
-
-    /// The sums.
-    pub fn waits(&self) -> &SocketWaits {
-        &self.waits
-    }
 }
 
 /// Whether less than a segment waits while earlier data is unacknowledged.
@@ -111,7 +107,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _server = listener.accept().unwrap();
         let mut sampler = WaitSampler::default();
-        while sampler.waits().held == 0 {
+        while sampler.waits.held == 0 {
             client.write_all(b"head").unwrap();
             client.write_all(b"body").unwrap();
             for _ in 0..20 {
@@ -119,7 +115,7 @@ mod tests {
                 each_connection(std::process::id(), 1024, &mut |link, socket, info| sampler.add(link, socket, info));
             }
         }
-        assert!(sampler.waits().samples >= sampler.waits().held);
-        assert!(sampler.waits().over_loopback && !sampler.waits().over_network);
+        assert!(sampler.waits.samples >= sampler.waits.held);
+        assert!(sampler.waits.over_loopback && !sampler.waits.over_network);
     }
 }

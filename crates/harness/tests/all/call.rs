@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::faulty_server::{self, Fault};
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::name_tables::ENGINES;
 use bytegauge_model::{
-    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, UringKind,
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Place, Spec, Transport, UringKind,
     UringMode, Workload,
 };
 use bytegauge_traffic::{EndPool, PlantedFault, Setup};
@@ -121,7 +122,9 @@ fn errors(measured: &TrialResult) -> Vec<CallError> {
 
 #[test]
 fn lost_datagrams_count_truncated_ones_are_named() {
-    let mut lossy = Setup { plant: Some(PlantedFault::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    let mut lossy = setup("udp", Engine::Plain);
+    let server = faulty_server::over_udp(Fault::Lost, |reply| reply % 10 == 0);
+    lossy.spec.put(FactorKey::connect, Place::Ip(server));
     lossy.spec.put(FactorKey::timeout, 5_000_000);
     let lost = |measured: &TrialResult| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
@@ -161,17 +164,17 @@ fn one_cast_serves_streams_and_calls_in_turn() {
 fn corrupted_replies_fail_short_ones_count() {
     let epoll = "epoll".parse().unwrap();
     let seen = |measured: &TrialResult| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
-    let planted = |plant| {
-        let mut setup = Setup { plant: Some(plant), ..setup("tcp", epoll) };
-        // Not an echo: a byte after an echo is sent by itself, and may arrive in the middle of the next call.
-        setup.spec.put(FactorKey::response, 32);
+    let spoiled = |fault| {
+        let mut setup = setup("tcp", epoll);
+        let server = faulty_server::over_tcp(setup.request(), fault, |reply| reply % 100 == 0);
+        setup.spec.put(FactorKey::connect, Place::Ip(server));
         run_until(&setup, seen)
     };
-    let corrupt = planted(PlantedFault::Corrupt { offset: 1000 });
+    let corrupt = spoiled(Fault::Corrupt);
     assert!(matches!(&corrupt.outcome, Outcome::Failed(reason) if reason.contains("corrupts data")), "{corrupt:?}");
-    let long = planted(PlantedFault::LongReply { after_bytes: 1000 });
+    let long = spoiled(Fault::Long);
     assert!(matches!(&long.outcome, Outcome::Failed(reason) if reason.contains("invents data")), "{long:?}");
-    let short = planted(PlantedFault::ShortReply { after_bytes: 1000 });
+    let short = spoiled(Fault::Short);
     assert_eq!(short.outcome, Outcome::Measured);
     assert_eq!(client(&short).errors[0].class, ErrorClass::ShortReply);
 }

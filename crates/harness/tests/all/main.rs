@@ -5,6 +5,8 @@
 mod call;
 mod datagrams;
 mod engines;
+#[path = "../../../traffic/tests/all/support/faulty_server.rs"]
+mod faulty_server;
 mod options;
 mod support;
 mod tls;

@@ -13,7 +13,7 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
 use crate::call::client_counts::{class_of, class_of_connect};
-use crate::call::message_bytes::{HEAD, Overwritten, Terms, parts_to_copy};
+use crate::call::message_bytes::{HEAD, Terms, parts_to_copy};
 use crate::call::recorder::Recorder;
 use crate::call::schedule::{Arrival, FlowLog, PendingCalls};
 use crate::engine::{Stop, UnsentMessage};
@@ -75,8 +75,6 @@ pub struct ClientFlow {
     state: ClientState,
     /// Bytes of the ticket of a new connection that were not sent yet.
     to_show: usize,
-    /// Buffers that hold other bytes than those of its messages.
-    overwritten: Overwritten,
     /// Sent bytes of the last request.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may not have been sent whole.
@@ -113,7 +111,6 @@ impl ClientFlow {
             state: if joined { ClientState::Joined } else { ClientState::Apart { until_ns: 0 } },
             // The connector has already sent the ticket.
             to_show: 0,
-            overwritten: Overwritten::default(),
             sent: client.terms.request,
             calls: PendingCalls::with_depth(client.depth),
             got: 0,
@@ -320,14 +317,18 @@ impl Flow for ClientFlow {
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        if is_new {
+            room.fill(0x5a);
+        }
         if let (1.., Some(shown)) = (self.to_show, &self.log.client.shown) {
             room[..SHOWN].copy_from_slice(shown);
-            self.overwritten.add(room);
             return SHOWN;
         }
         let request = &mut room[..self.log.client.terms.request];
-        if self.overwritten.take(request) || is_new {
-            request.fill(0x5a);
+        if self.log.client.shown.is_some() {
+            // The ticket may be there.
+            let front = SHOWN.min(request.len());
+            request[..front].fill(0x5a);
         }
         request[..self.parts.len()].copy_from_slice(&self.parts);
         if let Some(call) = self.calls.newest() {

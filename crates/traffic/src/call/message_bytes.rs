@@ -1,12 +1,9 @@
-//! The bytes of a call, as known to both ends: their number, their values, and the buffers in which they were overwritten.
+//! The bytes of a call, as known to both ends: their number and their values.
 //!
 //! A message of eight bytes or more begins with the call's number, so that a reply to another call is detected by one
 //! comparison. A shorter datagram begins with as much of the number as fits, the low bytes, which distinguish a reply from
 //! those to earlier calls. In verify mode every byte follows from the number: those of an echo from the flow's own pattern,
 //! those of other requests and replies from one pattern each, because a server cannot distinguish its clients' flows.
-//!
-//! An engine may give a flow several buffers, in any order: a zero-copy engine uses another one while the kernel still reads the
-//! last one. Each buffer is identified by its address, which is compared and never dereferenced.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -187,42 +184,14 @@ pub fn reply_file(setup: &Setup) -> Result<Option<Arc<File>>, EndError> {
     if setup.spec.response_parts().is_some_and(|parts| parts.first < HEAD) {
         return missing(format!("numbers the first part of a reply, which needs {HEAD} bytes or more"));
     }
-    // And the planted byte.
-    let mut reply = vec![0xee; setup.response() + 1];
-    Terms::of(setup).write_reply(0, &mut reply[..setup.response()]);
+    let mut reply = vec![0; setup.response()];
+    Terms::of(setup).write_reply(0, &mut reply);
     let made = || {
         let file = file::in_memory(c"bytegauge")?;
         file.write_all_at(&reply, 0)?;
         Ok(Arc::new(file))
     };
     made().map(Some).map_err(EndError::io("making a file in memory"))
-}
-
-/// Buffers that no longer hold the flow's message.
-#[derive(Debug, Default)]
-pub(super) struct Overwritten(Vec<usize>);
-
-impl Overwritten {
-    /// Other bytes were written to this buffer.
-    #[cold]
-    pub(super) fn add(&mut self, room: &[u8]) {
-        let address = room.as_ptr().addr();
-        if !self.0.contains(&address) {
-            self.0.push(address);
-        }
-    }
-
-    /// Whether the message in this buffer must be written whole, which the flow does now.
-    #[inline]
-    pub(super) fn take(&mut self, room: &[u8]) -> bool {
-        !self.0.is_empty() && self.take_address(room.as_ptr().addr())
-    }
-
-    #[cold]
-    fn take_address(&mut self, address: usize) -> bool {
-        let place = self.0.iter().position(|other| *other == address);
-        place.map(|place| self.0.swap_remove(place)).is_some()
-    }
 }
 
 #[cfg(test)]

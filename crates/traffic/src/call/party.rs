@@ -257,7 +257,7 @@ impl Party for Servers {
 
     fn left(&mut self, mut flow: ServerFlow, connection: Option<OwnedFd>) {
         if self.shared.unadmitted.is_none() {
-            self.idle_work.extend(flow.give_work());
+            self.idle_work.extend(flow.worker.work.take());
         }
         match (connection, flow.unclaimed()) {
             (Some(fd), None) => self.samples.sample(fd.as_fd()),

@@ -12,16 +12,15 @@ use bytegauge_model::{MessageParts, MessageWrites};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::admission::PendingPlace;
-use crate::call::message_bytes::{HEAD, Overwritten, parts_to_copy};
-use crate::call::server_worker::{Planted, RequestWork, ServerWorker};
+use crate::call::message_bytes::{HEAD, parts_to_copy};
+use crate::call::server_worker::ServerWorker;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::path::{SHOWN, Shown};
-use crate::planted_fault::PlantedFault;
 
 /// One connection.
 #[derive(Debug)]
 pub struct ServerFlow {
-    worker: ServerWorker,
+    pub(super) worker: ServerWorker,
     state: ServerState,
     /// Received bytes of the current request.
     have: usize,
@@ -37,8 +36,6 @@ pub struct ServerFlow {
     next_part_ns: u64,
     /// The parts of a reply that is copied into one buffer before it is sent.
     parts: Box<[u8]>,
-    /// Buffers that no longer hold the reply.
-    overwritten: Overwritten,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
     /// The first bytes that it sent, the number of missing bytes of its ticket, and its place until then.
@@ -47,8 +44,6 @@ pub struct ServerFlow {
     place: Option<PendingPlace>,
     /// The bytes that it sent, if they are no ticket.
     unadmitted: Vec<u8>,
-    /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
-    spoil: Option<PlantedFault>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +78,11 @@ impl ServerFlow {
             left: 0,
             next_part_ns: 0,
             parts,
-            overwritten: Overwritten::default(),
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
             to_show,
             place,
             unadmitted: Vec::new(),
-            spoil: None,
         })
     }
 
@@ -129,11 +122,6 @@ impl ServerFlow {
         }
     }
 
-    /// The work on its requests, for another connection, once it serves no more.
-    pub(super) fn give_work(&mut self) -> Option<RequestWork> {
-        self.worker.give_work()
-    }
-
     /// The first bytes of a connection that is not one of the trial's, or may not be.
     pub(super) fn unclaimed(&self) -> Option<&[u8]> {
         match self.to_show {
@@ -152,8 +140,9 @@ impl ServerFlow {
         } else {
             self.waiting.push_back(u64::from_le_bytes(self.head));
         }
-        if let Some(plant) = self.worker.shared.plant() {
-            self.planted(plant);
+        let shared = &self.worker.shared;
+        if shared.plant().is_some_and(|plant| !shared.planted(plant, shared.served())) {
+            self.state = ServerState::Stuck;
         }
     }
 
@@ -191,61 +180,9 @@ impl ServerFlow {
         self.worker.check(head, at + skip, &part[skip..]);
     }
 
-    #[cold]
-    fn planted(&mut self, plant: PlantedFault) {
-        let shared = &self.worker.shared;
-        match shared.planted(plant, shared.served()) {
-            Planted::Nothing => {}
-            Planted::Stuck => self.state = ServerState::Stuck,
-            Planted::Spoil => self.spoil = Some(plant),
-        }
-    }
-
     /// Whether there is something to send.
     fn has_reply(&self) -> bool {
-        self.ready > 0 || self.left > 0 || !self.waiting.is_empty() || self.spoils_an_echo()
-    }
-
-    /// Whether a planted byte is to be sent after an echo.
-    fn spoils_an_echo(&self) -> bool {
-        self.worker.shared.terms().echo && matches!(self.spoil, Some(PlantedFault::LongReply { .. }))
-    }
-
-    /// Spoils an echo whose last bytes have just arrived.
-    #[cold]
-    fn spoil_echo(&mut self, bytes: &mut [u8]) {
-        match self.spoil {
-            Some(PlantedFault::ShortReply { .. }) => {
-                self.ready -= self.ready.div_ceil(2);
-                self.state = if self.ready == 0 { ServerState::Leaving } else { ServerState::HalfShut };
-            }
-            Some(PlantedFault::Corrupt { .. }) => bytes[0] ^= 1,
-            // The planted byte follows once the echo is sent.
-            _ => return,
-        }
-        self.spoil = None;
-    }
-
-    /// Spoils a reply that was just written. Returns its length.
-    #[cold]
-    fn spoil_reply(&mut self, reply: &mut [u8], len: usize) -> usize {
-        self.overwritten.add(reply);
-        match self.spoil.take() {
-            Some(PlantedFault::ShortReply { .. }) => {
-                self.state = ServerState::HalfShut;
-                self.waiting.clear();
-                len - len.div_ceil(2)
-            }
-            Some(PlantedFault::LongReply { .. }) => {
-                reply[len] = 0xee;
-                len + 1
-            }
-            Some(PlantedFault::Corrupt { .. }) => {
-                reply[0] ^= 1;
-                len
-            }
-            _ => len,
-        }
+        self.ready > 0 || self.left > 0 || !self.waiting.is_empty()
     }
 
     /// A part of a reply was sent: the next one waits. Flows of a server do not get the time of events, so the clock is read here, for
@@ -297,21 +234,13 @@ impl Flow for ServerFlow {
     }
 
     fn room(&self) -> usize {
-        // And the planted byte.
-        let reply = if self.worker.shared.terms().echo { 0 } else { self.worker.shared.terms().response };
-        if self.worker.shared.plant().is_some() { reply + 1 } else { reply }
+        if self.worker.shared.terms().echo { 0 } else { self.worker.shared.terms().response }
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
-        if self.worker.shared.terms().echo {
-            self.spoil = None;
-            room[0] = 0xee;
-            self.left = 1;
-            return 1;
-        }
         let Some(head) = self.waiting.pop_front() else { return 0 };
         let len = self.worker.shared.terms().response;
-        if self.overwritten.take(room) || is_new {
+        if is_new {
             self.worker.shared.terms().write_reply(head, &mut room[..len]);
         } else if self.worker.shared.terms().is_numbered() {
             room[..HEAD].copy_from_slice(&head.to_le_bytes());
@@ -320,8 +249,8 @@ impl Flow for ServerFlow {
             room[..len].copy_from_slice(&self.parts);
             self.worker.shared.terms().write_reply(head, &mut room[..len]);
         }
-        self.left = if self.spoil.is_some() { self.spoil_reply(room, len) } else { len };
-        self.left
+        self.left = len;
+        len
     }
 
     fn parts(&self) -> MessageParts {
@@ -376,9 +305,6 @@ impl Flow for ServerFlow {
         while !rest.is_empty() {
             rest = self.take(rest);
         }
-        if self.spoil.is_some() && self.worker.shared.terms().echo {
-            self.spoil_echo(bytes);
-        }
         true
     }
 
@@ -403,6 +329,7 @@ mod tests {
 
     use super::*;
     use crate::call::ServerShared;
+    use crate::call::server_worker::RequestWork;
     use crate::message::Body;
     use crate::path::FarPath;
     use crate::path::Ticket;

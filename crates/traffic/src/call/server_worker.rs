@@ -6,9 +6,8 @@
 //! waits for the work of another connection, and all engines touch the same memory.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytegauge_model::{MessageParts, MessageWrites, Work};
 
@@ -16,6 +15,7 @@ use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
 use crate::counter::{ThreadCounter, Total};
 use crate::message::Body;
+use crate::pace::spin_by_clock_ns;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{CopyOut, ReaderWork, SpinPerByte, Sum, Walk};
@@ -37,10 +37,9 @@ pub struct ServerShared {
     setup: Arc<Setup>,
     /// Requests served, as the meter's marks see them.
     served: Arc<Total<1>>,
-    ended: EndedWorkers,
+    /// Of workers that ended.
+    ended: Mutex<WorkerCounts>,
     plant: Option<PlantedFault>,
-    /// The planted stop has happened; it happens once.
-    stopped: AtomicBool,
     body: Body,
     /// Set with a planted death: if threads share a server, all of them leave.
     abort: Arc<AtomicBool>,
@@ -49,13 +48,15 @@ pub struct ServerShared {
     pub(super) unadmitted: Option<Unadmitted>,
 }
 
-/// Counts of workers that ended.
-#[derive(Debug, Default)]
-struct EndedWorkers {
-    begun: AtomicU64,
-    verified_bytes: AtomicU64,
-    worked_bytes: AtomicU64,
-    worked_requests: AtomicU64,
+/// Counts of a worker, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkerCounts {
+    /// Requests of which a byte arrived.
+    begun: u64,
+    /// Bytes that were compared.
+    verified_bytes: u64,
+    worked_bytes: u64,
+    worked_requests: u64,
 }
 
 impl ServerShared {
@@ -72,9 +73,8 @@ impl ServerShared {
             quickack_again: setup.quickack_again(),
             setup: Arc::clone(setup),
             served: Arc::default(),
-            ended: EndedWorkers::default(),
+            ended: Mutex::default(),
             plant: setup.planted(),
-            stopped: AtomicBool::new(false),
             body,
             abort,
             fault: Mutex::new(None),
@@ -94,12 +94,12 @@ impl ServerShared {
 
     /// Requests of which at least a byte arrived, once all workers have ended.
     pub fn begun(&self) -> u64 {
-        self.ended.begun.load(Ordering::Relaxed)
+        lock(&self.ended).begun
     }
 
     /// Bytes of requests that were compared, once all workers have ended.
     pub fn verified_bytes(&self) -> u64 {
-        self.ended.verified_bytes.load(Ordering::Relaxed)
+        lock(&self.ended).verified_bytes
     }
 
     /// The fault in the requests, or in the work on them, if any.
@@ -113,8 +113,7 @@ impl ServerShared {
         if !RequestWork::is_asked_for(&self.setup) {
             return None;
         }
-        let [bytes, requests] =
-            [&self.ended.worked_bytes, &self.ended.worked_requests].map(|count| count.load(Ordering::Relaxed));
+        let WorkerCounts { worked_bytes: bytes, worked_requests: requests, .. } = *lock(&self.ended);
         let served = self.served();
         // With --read-once a request may be shorter, and a part of an incomplete one was worked on.
         let least =
@@ -143,9 +142,9 @@ impl ServerShared {
         PlantedFault::enabled(self.plant)
     }
 
-    /// Performs a planted fault that is due, after `served` requests.
+    /// Performs a planted fault that is due, after `served` requests. `false`: to serve no more, but keep connections open.
     #[cold]
-    pub(super) fn planted(&self, plant: PlantedFault, served: u64) -> Planted {
+    pub(super) fn planted(&self, plant: PlantedFault, served: u64) -> bool {
         let received = served * self.terms.request as u64;
         match plant {
             PlantedFault::Die { after_bytes } if received >= after_bytes => match self.body {
@@ -156,38 +155,14 @@ impl ServerShared {
                     std::panic::resume_unwind(Box::new("planted death"))
                 }
             },
-            PlantedFault::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
-            PlantedFault::Nap { after_bytes, ns }
-                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                std::thread::sleep(Duration::from_nanos(ns));
-                Planted::Nothing
-            }
+            PlantedFault::Stall { after_bytes } => received < after_bytes,
             PlantedFault::Spin { ns } => {
-                crate::pace::spin_by_clock_ns(ns);
-                Planted::Nothing
+                spin_by_clock_ns(ns);
+                true
             }
-            PlantedFault::ShortReply { after_bytes }
-            | PlantedFault::LongReply { after_bytes }
-            | PlantedFault::Corrupt { offset: after_bytes }
-                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                Planted::Spoil
-            }
-            _ => Planted::Nothing,
+            _ => true,
         }
     }
-}
-
-/// The effect of a planted fault on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Planted {
-    /// None now.
-    Nothing,
-    /// Serve no more, but keep connections open.
-    Stuck,
-    /// Spoil the next reply.
-    Spoil,
 }
 
 /// The counts and the work of one connection, or with datagrams of one thread. Dropping it adds its counts to
@@ -197,9 +172,9 @@ pub(super) struct ServerWorker {
     pub(super) shared: Arc<ServerShared>,
     /// Shared only by connections of one thread.
     served: Arc<ThreadCounter<1>>,
-    begun: u64,
-    verified_bytes: u64,
-    work: Option<RequestWork>,
+    counts: WorkerCounts,
+    /// Its work; for another connection, once it serves no more.
+    pub(super) work: Option<RequestWork>,
     /// Whether it counts as a connection that has sent its ticket.
     is_open: bool,
 }
@@ -211,7 +186,7 @@ impl ServerWorker {
         served: Arc<ThreadCounter<1>>,
         work: Option<RequestWork>,
     ) -> ServerWorker {
-        ServerWorker { shared: Arc::clone(shared), served, begun: 0, verified_bytes: 0, work, is_open: false }
+        ServerWorker { shared: Arc::clone(shared), served, counts: WorkerCounts::default(), work, is_open: false }
     }
 
     /// The only worker of the thread that calls.
@@ -232,13 +207,14 @@ impl ServerWorker {
     /// The first byte of a request arrived.
     #[inline]
     pub(super) fn begins(&mut self) {
-        self.begun += 1;
+        self.counts.begun += 1;
     }
 
     /// Bytes of requests arrived.
     #[inline]
     pub(super) fn works_on(&mut self, bytes: &[u8]) {
         if let Some(work) = &mut self.work {
+            self.counts.worked_bytes += bytes.len() as u64;
             work.on_bytes(bytes);
         }
     }
@@ -247,6 +223,7 @@ impl ServerWorker {
     #[inline]
     pub(super) fn serves(&mut self) {
         if let Some(work) = &mut self.work {
+            self.counts.worked_requests += 1;
             work.on_request();
         }
         self.served.add([1]);
@@ -256,7 +233,7 @@ impl ServerWorker {
     #[cold]
     pub(super) fn check(&mut self, head: u64, at: usize, bytes: &[u8]) {
         match self.shared.terms.check_request(head, at, bytes) {
-            Ok(()) => self.verified_bytes += bytes.len() as u64,
+            Ok(()) => self.counts.verified_bytes += bytes.len() as u64,
             Err(mismatch) => {
                 let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
                 let fault = EndError::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
@@ -270,30 +247,19 @@ impl ServerWorker {
     pub(super) fn has_work(&self) -> bool {
         self.work.is_some()
     }
-
-    /// Its work, for another connection.
-    pub(super) fn give_work(&mut self) -> Option<RequestWork> {
-        let mut work = self.work.take()?;
-        self.shared.ended.add_done(work.take_done());
-        Some(work)
-    }
-}
-
-impl EndedWorkers {
-    fn add_done(&self, done: WorkDone) {
-        self.worked_bytes.fetch_add(done.bytes, Ordering::Relaxed);
-        self.worked_requests.fetch_add(done.requests, Ordering::Relaxed);
-    }
 }
 
 impl Drop for ServerWorker {
     fn drop(&mut self) {
-        let work = self.give_work();
+        let work = self.work.take();
         if let (true, Some(unadmitted)) = (self.is_open, &self.shared.unadmitted) {
             unadmitted.closes(work);
         }
-        self.shared.ended.begun.fetch_add(self.begun, Ordering::Relaxed);
-        self.shared.ended.verified_bytes.fetch_add(self.verified_bytes, Ordering::Relaxed);
+        let mut ended = lock(&self.shared.ended);
+        ended.begun += self.counts.begun;
+        ended.verified_bytes += self.counts.verified_bytes;
+        ended.worked_bytes += self.counts.worked_bytes;
+        ended.worked_requests += self.counts.worked_requests;
     }
 }
 
@@ -302,17 +268,6 @@ impl Drop for ServerWorker {
 pub(super) struct RequestWork {
     bytes: ByteWork,
     walk: Option<Walk>,
-    /// Bytes and requests worked on.
-    done: WorkDone,
-}
-
-/// The amount of work done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WorkDone {
-    /// Bytes.
-    pub(super) bytes: u64,
-    /// Requests.
-    pub(super) requests: u64,
 }
 
 #[derive(Debug)]
@@ -350,19 +305,18 @@ impl RequestWork {
             Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
         };
         let walk = (setup.working_set() > 0).then(|| Walk::new(setup.working_set()));
-        Some(RequestWork { bytes, walk, done: WorkDone::default() })
+        Some(RequestWork { bytes, walk })
     }
 
     /// Work that ends only while the work of another connection runs.
     #[cfg(test)]
     pub(super) fn meeting(barrier: Arc<std::sync::Barrier>) -> RequestWork {
-        RequestWork { bytes: ByteWork::Meet(barrier), walk: None, done: WorkDone::default() }
+        RequestWork { bytes: ByteWork::Meet(barrier), walk: None }
     }
 
     /// Works on bytes of a request.
     #[inline]
     pub(super) fn on_bytes(&mut self, bytes: &[u8]) {
-        self.done.bytes += bytes.len() as u64;
         match &mut self.bytes {
             ByteWork::None => {}
             ByteWork::Sum(sum) => sum.spend(bytes),
@@ -376,14 +330,8 @@ impl RequestWork {
     /// Works on a request that is complete.
     #[inline]
     pub(super) fn on_request(&mut self) {
-        self.done.requests += 1;
         if let Some(walk) = &mut self.walk {
             walk.walk();
         }
-    }
-
-    /// The work done since the last call.
-    pub(super) fn take_done(&mut self) -> WorkDone {
-        std::mem::take(&mut self.done)
     }
 }

@@ -93,11 +93,13 @@ fn can_open_fast(setup: &Setup) -> Result<(), EndError> {
     )))
 }
 
-/// Opens a client's connections.
+/// Opens connections: a client's, or a relay's to the end behind it.
 #[derive(Debug)]
 pub struct Connector {
+    /// The action, for errors: "connecting to the server".
+    doing: &'static str,
     address: SockAddr,
-    transport: Transport,
+    pub(crate) transport: Transport,
     external: bool,
     options: Vec<SocketOption>,
     /// The only address that a server on another host admits.
@@ -117,7 +119,6 @@ impl Connector {
     /// [`EndError::Impossible`] if the address does not fit the transport.
     pub fn new(address: &Address, setup: &Setup) -> Result<Connector, EndError> {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
-        let address = sock_addr(address)?;
         let mut options = wanted(&setup.spec, (EndRole::Client, Moment::Own), setup.transport());
         // MPTCP has no such option (net/mptcp/sockopt.c).
         if setup.transport().is_tcp() && *setup.transport() != Transport::Mptcp {
@@ -125,23 +126,44 @@ impl Connector {
             options.push(option::USER_TIMEOUT.to(setup.timeout_ns().div_ceil(1_000_000)));
         }
         Ok(Connector {
-            address,
-            transport: setup.transport().clone(),
-            external: setup.is_external(),
-            options,
-            from: setup.bound_to(),
             rotates: v4
                 && setup.far.is_none()
                 && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
             addresses: if setup.spec.fastopen().is_some() { ADDRESSES_WITH_COOKIES } else { ADDRESSES },
             encrypts: setup.tls() == Tls::Kernel,
-            turn: AtomicU32::new(0),
             // A server need not know which flow connects. Datagrams are admitted elsewhere.
             shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
+            ..Connector::plain("connecting to the server", address, setup, options, setup.bound_to())?
         })
     }
 
-    /// Opens one connection and waits for it, for a while.
+    /// A connector to an address from this host's address, with these options and without anything else.
+    ///
+    /// # Errors
+    /// As [`new`](Connector::new).
+    pub(crate) fn plain(
+        doing: &'static str,
+        address: &Address,
+        setup: &Setup,
+        options: Vec<SocketOption>,
+        from: Option<SocketAddr>,
+    ) -> Result<Connector, EndError> {
+        Ok(Connector {
+            doing,
+            address: sock_addr(address)?,
+            transport: setup.transport().clone(),
+            external: setup.is_external(),
+            options,
+            from,
+            rotates: false,
+            addresses: ADDRESSES,
+            encrypts: false,
+            turn: AtomicU32::new(0),
+            shown: None,
+        })
+    }
+
+    /// Opens one connection, which blocks, and waits for it, for a while.
     ///
     /// # Errors
     /// [`EndError::Missing`] if there is no descriptor or an option is refused.
@@ -155,7 +177,6 @@ impl Connector {
         if self.encrypts {
             tls::encrypt_now(&socket, TlsRole::Client)?;
         }
-        socket.set_nonblocking(true).map_err(EndError::io("making a connection not block"))?;
         Ok(socket.into())
     }
 
@@ -193,12 +214,13 @@ impl Connector {
         socket.bind(&SocketAddr::from((source, 0)).into())
     }
 
-    fn fault(&self, error: io::Error) -> EndError {
+    /// The fault of a connection that could not be opened.
+    pub(crate) fn fault(&self, error: io::Error) -> EndError {
         if matches!(error.raw_os_error(), Some(errno::EMFILE | errno::ENFILE)) {
             return EndError::Missing(format!(
                 "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
             ));
         }
-        EndError::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
+        EndError::Io { doing: format!("{} by {}", self.doing, self.transport), source: error }
     }
 }

@@ -68,7 +68,7 @@ impl DatagramSource {
         let DatagramSource { sender, packer, sent, .. } = self;
         let stopped = sender.run(packer, run, pace, meter, sent);
         sender.finish(run.abort);
-        sent.total = packer.sent();
+        sent.total = packer.sent;
         stopped
     }
 
@@ -118,7 +118,7 @@ impl<E: ReaderWork + 'static> Sink<E> {
     pub(crate) fn begin(&self, run: SourceLoop<'_>) {
         match self.shown {
             Some(_) => handshake::begin_until_data(run.fd, run.abort),
-            None => handshake::begin(run.fd, self.reader.shown(), run.abort),
+            None => handshake::begin(run.fd, self.reader.shown.as_ref(), run.abort),
         }
     }
 

@@ -90,7 +90,8 @@ const GAPS_MAX: usize = 4096;
 pub struct Ledger {
     /// What arrived, in the flow's whole life.
     pub counts: DatagramReport,
-    next: u64,
+    /// The next expected number.
+    pub next: u64,
     gaps: VecDeque<Range<u64>>,
     /// Numbers below this are forgotten.
     forgotten: u64,
@@ -105,12 +106,6 @@ impl Ledger {
     pub fn new(burst: Option<u64>) -> Ledger {
         let gaps = VecDeque::with_capacity(GAPS_MAX + 1);
         Ledger { gaps, burst: burst.unwrap_or(0), ..Ledger::default() }
-    }
-
-    /// The next expected number.
-    #[inline]
-    pub fn expected(&self) -> u64 {
-        self.next
     }
 
     /// Enters `count` datagrams in a row, beginning with `first`.
@@ -279,7 +274,7 @@ mod received_numbers_tests {
         ledger.enter(0, 64);
         ledger.enter(128, 64);
         ledger.enter(64, 64);
-        assert_eq!((ledger.expected(), ledger.counts.missing, ledger.counts.reordered), (192, 0, 64));
+        assert_eq!((ledger.next, ledger.counts.missing, ledger.counts.reordered), (192, 0, 64));
     }
 
     #[test]
@@ -302,7 +297,7 @@ mod received_numbers_tests {
                 duplicated += u64::from(!seen.insert(number));
             }
             prop_assert_eq!(ledger.counts.duplicated, duplicated);
-            prop_assert_eq!(seen.len() as u64 + ledger.counts.missing, ledger.expected());
+            prop_assert_eq!(seen.len() as u64 + ledger.counts.missing, ledger.next);
         }
     }
 }

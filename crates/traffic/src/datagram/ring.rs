@@ -18,9 +18,9 @@ use bytegauge_sys::uring::{
 };
 
 use crate::EndError;
-use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
+use crate::datagram::sink::{ENDED, MessageReceiver, SinkReader};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
-use crate::engine::WAIT_MAX_NS;
+use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
 
@@ -105,7 +105,7 @@ impl MessageSender for SenderRing {
     }
 
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult> {
-        let size = packer.size();
+        let size = packer.size;
         while let Some(index) = self.refused.pop() {
             self.queue(fd, index, size);
         }
@@ -361,14 +361,13 @@ impl ReceiverRing {
 struct SinkHandler<'a, E> {
     sink: &'a mut SinkReader<E>,
     moved: BatchResult,
-    state: SinkState,
+    stop: Option<Stop>,
 }
 
 impl<E: ReaderWork> DatagramHandler for SinkHandler<'_, E> {
     fn on_datagram(&mut self, bytes: &mut [u8], arrived: Arrived, _from: &PeerAddress) -> Answer {
-        if self.state != SinkState::Refused {
-            let taken = self.sink.take(bytes, arrived, &mut self.moved);
-            self.state = if taken == SinkState::On { self.state } else { taken };
+        if self.stop != Some(Stop::Refused) {
+            self.stop = self.sink.take(bytes, arrived, &mut self.moved).or(self.stop);
         }
         Answer::Nothing
     }
@@ -379,16 +378,16 @@ impl<E: ReaderWork> MessageReceiver<E> for ReceiverRing {
         Some(self.engine.report())
     }
 
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
         self.wait(fd, WAIT_MAX_NS)?;
         let moved = BatchResult { full: true, ..BatchResult::default() };
-        let mut handler = SinkHandler { sink, moved, state: SinkState::On };
+        let mut handler = SinkHandler { sink, moved, stop: None };
         self.handle_completions(fd, &mut handler)?;
-        if handler.state == SinkState::Ended {
+        if handler.stop == Some(ENDED) {
             // Completions may arrive in another order than the datagrams: earlier datagrams may follow the announced end.
             self.engine.ring.wait(0, None)?;
             self.handle_completions(fd, &mut handler)?;
         }
-        Ok((handler.moved, handler.state))
+        Ok((handler.moved, handler.stop))
     }
 }

@@ -12,29 +12,23 @@ use bytegauge_sys::socket;
 use crate::EndError;
 use crate::datagram::numbers::{self, Layout, Ledger, NUMBER_LEN};
 use crate::datagram::source::{BatchResult, SourceLoop};
-use crate::engine::Stop;
-use crate::flow::{ConnectionEnd, Flow};
+use crate::engine::{Always, FlowIo, FlowStation, Stop, run_on};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
+use crate::pace::Pace;
 use crate::path::{SHOWN, Shown};
 use crate::pattern::{Mismatch, Pattern};
-use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{ReaderWork, SinkFlow};
 
-/// Whether a reader continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SinkState {
-    On,
-    /// The sender announced its end.
-    Ended,
-    /// The reader refused the bytes.
-    Refused,
-}
+/// The sender announced its end.
+pub(super) const ENDED: Stop = Stop::Ended(ConnectionEnd::Eof);
 
 /// A way to take datagrams from the kernel. Its loop is compiled for each.
 pub(super) trait MessageReceiver<E: ReaderWork> {
-    /// Takes the datagrams that are there, waiting for the first.
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)>;
+    /// Takes the datagrams that are there, waiting for the first. Also returns why the reader stops, if it does: the sender announced
+    /// its end, or the reader refuses the bytes.
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)>;
 
     /// Counts of the engine, if it keeps any.
     fn engine(&self) -> Option<EngineReport> {
@@ -43,32 +37,9 @@ pub(super) trait MessageReceiver<E: ReaderWork> {
 
     /// Receives until the time is up.
     fn run(&mut self, sink: &mut SinkReader<E>, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
-        loop {
-            for _ in 0..meter.lap_calls() {
-                match self.receive(run.fd, sink) {
-                    Ok((moved, state)) => {
-                        meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
-                        meter.note(moved.datagrams, moved.packets);
-                        match state {
-                            SinkState::On => {}
-                            SinkState::Ended => return Ok(Stop::Ended(ConnectionEnd::Eof)),
-                            SinkState::Refused => return Ok(Stop::Refused),
-                        }
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                        if run.abort.load(Ordering::Relaxed) {
-                            return Ok(Stop::Aborted);
-                        }
-                        // A woken thread checks the clock.
-                        break;
-                    }
-                    Err(source) => return Err(EndError::Io { doing: "receiving datagrams".into(), source }),
-                }
-            }
-            if !meter.lap(run.stop_requested) {
-                return Ok(Stop::Time);
-            }
-        }
+        let SourceLoop { fd, abort, stop_requested, .. } = run;
+        let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
+        run_on(&mut ReceiverIo { receiver: self, sink, fd }, &mut Always(Want::Receive), slot, meter)
     }
 
     /// Receives datagrams that are still under way, until the sender announces its end.
@@ -76,14 +47,14 @@ pub(super) trait MessageReceiver<E: ReaderWork> {
         sink.is_late = true;
         loop {
             match self.receive(run.fd, sink) {
-                Ok((moved, SinkState::On)) => {
+                Ok((moved, None)) => {
                     let within_limit = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
                     // A source that never ends is never interrupted otherwise.
                     if !within_limit || run.abort.load(Ordering::Relaxed) {
                         return Ok(());
                     }
                 }
-                Ok((_, SinkState::Ended | SinkState::Refused)) => return Ok(()),
+                Ok((_, Some(_))) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if run.abort.load(Ordering::Relaxed) {
                         return Ok(());
@@ -95,14 +66,31 @@ pub(super) trait MessageReceiver<E: ReaderWork> {
     }
 }
 
+/// The calls of a receiver.
+struct ReceiverIo<'a, E, R: ?Sized> {
+    receiver: &'a mut R,
+    sink: &'a mut SinkReader<E>,
+    fd: BorrowedFd<'a>,
+}
+
+impl<E: ReaderWork, R: MessageReceiver<E> + ?Sized> FlowIo for ReceiverIo<'_, E, R> {
+    #[inline]
+    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        let (moved, stop) = self.receiver.receive(self.fd, self.sink)?;
+        meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
+        meter.note(moved.datagrams, moved.packets);
+        Ok(stop)
+    }
+}
+
 /// One flow's reader.
 #[derive(Debug)]
 pub(crate) struct SinkReader<E> {
     flow: usize,
     /// The ticket that the source on another host sends until it has received the report that the reader runs.
-    shown: Option<Shown>,
+    pub(super) shown: Option<Shown>,
     size: u64,
-    reader: SinkFlow<E>,
+    pub(crate) reader: SinkFlow<E>,
     verify: Option<Pattern>,
     mismatch: Option<Mismatch>,
     pub(super) ledger: Ledger,
@@ -135,26 +123,17 @@ impl<E: ReaderWork> SinkReader<E> {
         }
     }
 
-    pub(super) fn shown(&self) -> Option<&Shown> {
-        self.shown.as_ref()
-    }
-
-    /// The planted end, if it was reached.
-    pub(crate) fn planted_end(&self) -> Option<PlantedFault> {
-        self.reader.planted_end()
-    }
-
     /// The error in the bytes, if any.
     pub(crate) fn fault(&self) -> Option<EndError> {
         let Mismatch { offset, expected, found } = self.mismatch?;
         Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
     }
 
-    /// Takes one message: a datagram, or several that were joined.
+    /// Takes one message: a datagram, or several that were joined. Returns why it stops, if it does.
     #[inline]
-    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
+    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> Option<Stop> {
         if arrived.len == 0 {
-            return SinkState::Ended;
+            return Some(ENDED);
         }
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
         // A path may swap the last ticket with later data, and the kernel may join it to data of the same length, or longer.
@@ -166,29 +145,25 @@ impl<E: ReaderWork> SinkReader<E> {
 
     /// Takes the data between tickets, and after the last one.
     #[cold]
-    fn take_without_tickets(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
+    fn take_without_tickets(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> Option<Stop> {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
-        let (mut rest, mut left, mut state) = (bytes, arrived.len, SinkState::On);
-        while state == SinkState::On {
+        let (mut rest, mut left, mut stop) = (bytes, arrived.len, None);
+        while stop.is_none() {
             let is_ticket = |part: &[u8]| self.shown.as_ref().is_some_and(|shown| part == shown);
             let Some(shown) = rest.chunks(segment).position(is_ticket) else { break };
             let (before, others) = rest.split_at_mut(shown * segment);
             if !before.is_empty() {
-                state = self.enter(before, Arrived { len: before.len(), truncated: false, ..arrived }, moved);
+                stop = self.enter(before, Arrived { len: before.len(), truncated: false, ..arrived }, moved);
             }
             left -= before.len() + SHOWN;
             rest = &mut others[SHOWN..];
         }
-        if left == 0 || state != SinkState::On {
-            state
-        } else {
-            self.enter(rest, Arrived { len: left, ..arrived }, moved)
-        }
+        if left == 0 || stop.is_some() { stop } else { self.enter(rest, Arrived { len: left, ..arrived }, moved) }
     }
 
     /// Records the datagrams of a message.
     #[inline]
-    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
+    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> Option<Stop> {
         let datagrams = arrived.datagrams() as u64;
         let segment = arrived.segment.unwrap_or(arrived.len);
         moved.bytes += bytes.len();
@@ -197,8 +172,8 @@ impl<E: ReaderWork> SinkReader<E> {
         self.ledger.counts.total += datagrams;
         self.ledger.counts.total_packets += 1;
         self.bytes += bytes.len() as u64;
-        let (mut first, mut count) = (self.ledger.expected(), 0);
-        let mut state = SinkState::On;
+        let (mut first, mut count) = (self.ledger.next, 0);
+        let mut stop = None;
         for datagram in bytes.chunks_mut(segment) {
             let expected = first.wrapping_add(count);
             let number = match self.layout {
@@ -212,14 +187,14 @@ impl<E: ReaderWork> SinkReader<E> {
             }
             count += 1;
             if !self.read(datagram, number) {
-                state = SinkState::Refused;
+                stop = Some(Stop::Refused);
             }
         }
         if arrived.truncated {
             count += self.cut_off(bytes.len(), segment, &arrived);
         }
         self.ledger.enter(first, count);
-        state
+        stop
     }
 
     #[inline]
@@ -250,30 +225,30 @@ pub(super) struct Single(pub(super) AlignedBuffer);
 
 impl<E: ReaderWork> MessageReceiver<E> for Single {
     #[inline]
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
         let len = socket::receive_datagram(fd, &mut self.0)?;
         let kept = len.min(self.0.len());
         let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
         let mut moved = BatchResult { full: true, ..BatchResult::default() };
-        let state = sink.take(&mut self.0[..kept], arrived, &mut moved);
-        Ok((moved, state))
+        let stop = sink.take(&mut self.0[..kept], arrived, &mut moved);
+        Ok((moved, stop))
     }
 }
 
 /// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined; or `recvmmsg(2)`: many.
 impl<E: ReaderWork> MessageReceiver<E> for Inbox {
     #[inline]
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
         let filled = Inbox::receive(self, fd)?;
         let mut moved = BatchResult { full: filled == self.slots(), ..BatchResult::default() };
         for slot in 0..filled {
             let arrived = self.arrived(slot);
-            let state = sink.take(self.bytes(slot), arrived, &mut moved);
-            if state != SinkState::On {
-                return Ok((moved, state));
+            let stop = sink.take(self.bytes(slot), arrived, &mut moved);
+            if stop.is_some() {
+                return Ok((moved, stop));
             }
         }
-        Ok((moved, SinkState::On))
+        Ok((moved, None))
     }
 }
 
@@ -292,7 +267,7 @@ mod tests {
         let mut moved = BatchResult::default();
         for message in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
             let arrived = Arrived { len: message.len(), ..Arrived::default() };
-            assert_eq!(sink.take(&mut message.clone(), arrived, &mut moved), SinkState::On);
+            assert_eq!(sink.take(&mut message.clone(), arrived, &mut moved), None);
         }
         // The ticket of another flow should not have arrived.
         assert_eq!((sink.ledger.counts.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
@@ -308,7 +283,7 @@ mod tests {
             let (mut bytes, mut moved) = (joined.concat(), BatchResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0 };
-            assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), SinkState::On);
+            assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), None);
             assert_eq!((sink.ledger.counts.total, sink.bytes, sink.ledger.counts.cut_bytes), expected);
             assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger.counts.missing), (expected.0, expected.1, 0));
         };

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::{DatagramReport, Engine, EngineReport, Fill};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX};
+use bytegauge_sys::datagram::{self, Outbox, SEGMENTS_MAX};
 use bytegauge_sys::socket;
 
 use crate::EndError;
 use crate::datagram::handshake::is_gone;
 use crate::datagram::numbers::{self, Layout};
-use crate::engine::Stop;
+use crate::engine::{Always, FlowIo, FlowStation, Stop, run_on};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 use crate::pace::{Pace, spin_ns};
 use crate::pattern::Pattern;
@@ -54,35 +55,44 @@ pub(super) trait MessageSender {
         meter: &mut Meter,
         sent: &mut DatagramReport,
     ) -> Result<Stop, EndError> {
-        let paced = !pace.is_free();
-        loop {
-            for _ in 0..meter.lap_calls() {
-                match self.send(run.fd, packer) {
-                    Ok(moved) => {
-                        meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
-                        meter.note(moved.datagrams, moved.packets);
-                        sent.total_packets += moved.packets;
-                    }
-                    Err(error) => {
-                        sent.refused += u64::from(lacks_room(&error));
-                        if let Some(stop) = judge(&error, packer.size(), run.abort)? {
-                            return Ok(stop);
-                        }
-                        if error.kind() == io::ErrorKind::Interrupted {
-                            // A thread that was woken, or whose wait timed out, checks the clock and whether to stop.
-                            break;
-                        }
-                    }
-                }
-                if paced {
-                    pace.wait(meter.start_ns(), meter.total_bytes(), run.stop_requested);
-                    // A paced call takes as long as its pause: read the clock at once.
-                    break;
-                }
+        let SourceLoop { fd, abort, stop_requested, .. } = run;
+        let size = packer.size;
+        let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace, abort, stop_requested };
+        let stopped = run_on(&mut SenderIo { sender: self, packer, run, sent }, &mut Always(Want::Send), slot, meter);
+        stopped.map_err(|fault| match fault {
+            EndError::Io { source, .. } if is_too_long(&source) => EndError::Missing(format!(
+                "a datagram of {size} B is too large for this socket ({source}): use a smaller --write-size, with --engine gso \
+                 one that fits the MTU with its headers, or over Unix sockets a larger --sndbuf"
+            )),
+            other => other,
+        })
+    }
+}
+
+/// The calls of a sender.
+struct SenderIo<'a, S: ?Sized> {
+    sender: &'a mut S,
+    packer: &'a mut Packer,
+    run: SourceLoop<'a>,
+    sent: &'a mut DatagramReport,
+}
+
+impl<S: MessageSender + ?Sized> FlowIo for SenderIo<'_, S> {
+    #[inline]
+    fn send<F: Flow>(&mut self, _flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
+        match self.sender.send(self.run.fd, self.packer) {
+            Ok(moved) => {
+                meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
+                meter.note(moved.datagrams, moved.packets);
+                self.sent.total_packets += moved.packets;
+                Ok(None)
             }
-            if !meter.lap(run.stop_requested) {
-                return Ok(Stop::Time);
+            Err(error) if lacks_room(&error) => {
+                self.sent.refused += 1;
+                Ok(self.run.abort.load(Ordering::Relaxed).then_some(Stop::Aborted))
             }
+            Err(error) if is_gone(&error) => Ok(Some(Stop::Ended(ConnectionEnd::Closed))),
+            Err(error) => Err(error),
         }
     }
 }
@@ -90,10 +100,11 @@ pub(super) trait MessageSender {
 /// Writes the content of datagrams: their numbers, and the plan's bytes.
 #[derive(Debug)]
 pub(super) struct Packer {
-    size: usize,
+    /// Bytes of a datagram.
+    pub(super) size: usize,
     next: u64,
     /// Numbers below this were sent.
-    sent: u64,
+    pub(super) sent: u64,
     fill: Fill,
     turn: u8,
     verify: Option<Pattern>,
@@ -125,16 +136,6 @@ impl Packer {
             plant,
             put_off: None,
         }
-    }
-
-    /// Bytes of a datagram.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Datagrams sent, by their numbers.
-    pub(super) fn sent(&self) -> u64 {
-        self.sent
     }
 
     /// Makes datagrams of the bytes. Returns the number up to which all are sent when these are.
@@ -300,7 +301,7 @@ impl MessageSender for ManySender {
             packer.settle(self.ends[self.first - 1]);
         }
         Ok(BatchResult {
-            bytes: taken * packer.size(),
+            bytes: taken * packer.size,
             datagrams: taken as u64,
             packets: taken as u64,
             full: taken == asked,
@@ -332,25 +333,10 @@ fn lacks_room(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || socket::is_exhausted(error)
 }
 
-/// Whether a failed send ends the loop.
-fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<Stop>, EndError> {
-    if error.kind() == io::ErrorKind::Interrupted || lacks_room(error) {
-        return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
-    }
-    if is_gone(error) {
-        return Ok(Some(Stop::Ended(crate::flow::ConnectionEnd::Closed)));
-    }
-    // The latter is the error for a piece whose datagrams exceed the MTU, which is unknown in advance between two hosts
-    // (udp_send_skb, net/ipv4/udp.c).
-    let is_too_long = bytegauge_sys::datagram::is_too_long(error) || error.kind() == io::ErrorKind::InvalidInput;
-    Err(if is_too_long {
-        EndError::Missing(format!(
-            "a datagram of {size} B is too large for this socket ({error}): use a smaller --write-size, with --engine gso \
-             one that fits the MTU with its headers, or over Unix sockets a larger --sndbuf"
-        ))
-    } else {
-        EndError::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))
-    })
+/// Whether a datagram is too long. The second error is that of a piece whose datagrams exceed the MTU, which is unknown in advance
+/// between two hosts (udp_send_skb, net/ipv4/udp.c).
+fn is_too_long(error: &io::Error) -> bool {
+    datagram::is_too_long(error) || error.kind() == io::ErrorKind::InvalidInput
 }
 
 #[cfg(test)]
@@ -383,7 +369,7 @@ mod tests {
         for _ in 0..10 {
             packer.pack(&mut bytes);
             for datagram in bytes.chunks(8) {
-                ledger.enter(numbers::read(datagram, ledger.expected()).unwrap(), 1);
+                ledger.enter(numbers::read(datagram, ledger.next).unwrap(), 1);
             }
         }
         let DatagramReport { missing, reordered, duplicated, .. } = ledger.counts;

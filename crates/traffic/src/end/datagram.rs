@@ -83,7 +83,7 @@ pub(super) fn read<E: ReaderWork + 'static>(
         Ok(Stop::Ended(ConnectionEnd::Failed { errno, .. })) => {
             Some(EndError::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
-        Ok(Stop::Refused) => refused(sink.reader.planted_end(), stream.body, &flags.abort),
+        Ok(Stop::Refused) => refused(sink.reader.reader.planted_end, stream.body, &flags.abort),
         Err(fault) => Some(fault),
     };
     let fault = fault.or_else(|| sink.reader.fault());

@@ -13,7 +13,7 @@ pub(crate) const SMALL_STACK: usize = 256 << 10;
 pub(crate) const LARGE_STACK: usize = 2 << 20;
 
 /// The threads of an end, and when it is over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EndPlan {
     /// The task, for the watchdog's message.
     pub(crate) what: String,
@@ -44,20 +44,7 @@ pub struct EndPlan {
 impl EndPlan {
     /// Threads on these CPUs that wait for `Go` and have nothing of their own, without a time limit.
     pub fn of(what: String, name: &'static str, cpus: Vec<Option<usize>>, fewer: &'static str) -> EndPlan {
-        EndPlan {
-            what,
-            name,
-            cpus,
-            fewer,
-            stack: LARGE_STACK,
-            page_offset: PageOffset::default(),
-            waits: false,
-            works_before: false,
-            until_stopped: false,
-            patience_ns: u64::MAX,
-            windowed: None,
-            bound: None,
-        }
+        EndPlan { what, name, cpus, fewer, stack: LARGE_STACK, patience_ns: u64::MAX, ..EndPlan::default() }
     }
 
     /// The same with the limits of a setup, and with buffers where it places them.

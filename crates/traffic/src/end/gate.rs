@@ -20,7 +20,8 @@ enum GateState {
 pub(super) struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
-    opened_ns: Arc<AtomicU64>,
+    /// The time of opening, for threads that do not wait; 0 until then.
+    pub(super) opened_ns: Arc<AtomicU64>,
 }
 
 impl Gate {
@@ -45,11 +46,6 @@ impl Gate {
                 GateState::CalledOff => return None,
             }
         }
-    }
-
-    /// The time of opening, for threads that do not wait; 0 until then.
-    pub(super) fn opened_ns(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.opened_ns)
     }
 
     pub(super) fn open(&self) {

@@ -112,10 +112,9 @@ fn carry(
         meter.charge_process();
     }
     meter.limit_by(start.flags.limit.clone());
-    meter.hold(start.opened_ns(), &schedule);
+    meter.hold(Arc::clone(&start.gate.opened_ns), &schedule);
     start.ready();
-    let cues = relay::Cues { abort: &start.flags.abort, stop_requested: &start.flags.stop_requested };
-    let carried = relay::carry(shared, setup, cues, &mut meter);
+    let carried = relay::carry(shared, setup, &start.flags, &mut meter);
     meter.close_early();
     let (engine, fault) = match carried {
         Ok(engine) => (Some(engine), None),

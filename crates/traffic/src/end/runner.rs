@@ -45,9 +45,9 @@ pub(super) fn run<T: Send + 'static>(
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
         limit.iter().for_each(|limit| limit.begin(monotonic_ns()));
-        group.begin();
+        group.gate.open();
     } else {
-        group.call_off();
+        group.gate.call_off();
         if !plan.works_before {
             let _ = group.finish(Duration::ZERO, None, || {});
             return Ok(None);

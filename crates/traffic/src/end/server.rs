@@ -175,7 +175,7 @@ impl ServerThread {
         let mut meter = Meter::start(&schedule, 0);
         meter.limit_by(start.flags.limit.clone());
         meter.watch(shared.watched());
-        meter.hold(start.opened_ns(), &schedule);
+        meter.hold(Arc::clone(&start.gate.opened_ns), &schedule);
         start.ready();
         let Flags { abort, stop_requested, .. } = &start.flags;
         let mut listen_drops = None;

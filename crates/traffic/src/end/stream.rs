@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::name_tables::EngineEnd;
 use bytegauge_model::{EndRole, Engine, Side, Tls};
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
-use bytegauge_sys::io as sys_io;
-use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::socket_memory::queued_out;
+use bytegauge_sys::{children, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
@@ -238,7 +237,7 @@ pub(super) fn await_acknowledged(setup: &Setup, fd: Option<BorrowedFd<'_>>, abor
 pub(super) const DRAIN_SIZE: usize = 256 << 10;
 
 /// How long a drain waits before it checks whether to continue.
-const WAIT_NS: u64 = 50_000_000;
+const WAIT: Duration = Duration::from_millis(50);
 
 /// A flow returned by an engine, and its connection.
 pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
@@ -252,53 +251,41 @@ pub(super) fn drain<E: ReaderWork>(
     flags: &Flags,
 ) -> Result<(), EndError> {
     let failed = |source| EndError::Io { doing: "draining bytes in flight".into(), source };
-    let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
+    let mut open: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()
         .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
         .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
         .collect();
     let mut scratch = vec![0; size];
-    // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
-    let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
-    for (token, (_, fd)) in drained.iter().enumerate() {
-        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::IN, token as u64)).map_err(failed)?;
-    }
-    let (mut events, mut open) = (Events::with_room(drained.len()), drained.len());
-    while open > 0 && !flags.abort.load(Ordering::Relaxed) {
-        let found = match &ready {
-            Some(ready) => ready.wait(&mut events, WAIT_NS),
-            None => Ok(1),
-        };
-        for event in 0..found
-            .or_else(|error| if socket::is_transient(&error, During::Transfer) { Ok(0) } else { Err(failed(error)) })?
-        {
-            let token = if ready.is_some() { events.at(event).0 as usize } else { 0 };
-            let (carried, fd) = &mut drained[token];
+    while !open.is_empty() && !flags.abort.load(Ordering::Relaxed) {
+        // Decrypted bytes are no event.
+        let holds_bytes = session.as_mut().is_some_and(Session::holds_bytes);
+        let fds: Vec<BorrowedFd<'_>> = open.iter().map(|(_, fd)| *fd).collect();
+        let ready = if holds_bytes { vec![true] } else { children::wait_any(&fds, WAIT).map_err(failed)? };
+        let (mut ready, mut outcome) = (ready.into_iter(), Ok(true));
+        open.retain_mut(|(carried, fd)| {
+            if ready.next() != Some(true) || !matches!(outcome, Ok(true)) {
+                return true;
+            }
             let read = match &mut session {
                 Some(session) => session.receive(*fd, &mut scratch),
                 None => sys_io::read(*fd, &mut scratch),
             };
-            let continues = match read {
+            match read {
                 Ok(n) => {
                     carried.bytes += n as u64;
-                    if !flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)) {
-                        return Ok(());
-                    }
+                    outcome = Ok(flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)));
                     n > 0 && carried.flow.received_late(&scratch[..n])
                 }
-                Err(error) if socket::is_transient(&error, During::Transfer) => {
-                    // If an engine has made it non-blocking, more bytes may still arrive.
-                    if ready.is_none() && error.kind() == io::ErrorKind::WouldBlock {
-                        let _ = socket::wait(*fd, Until::Readable, WAIT_NS);
-                    }
+                Err(error) if socket::is_transient(&error, During::Transfer) => true,
+                Err(error) => {
+                    outcome = Err(failed(error));
                     true
                 }
-                Err(error) => return Err(failed(error)),
-            };
-            if !continues {
-                open -= 1;
-                ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
             }
+        });
+        if !outcome? {
+            return Ok(());
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub type EndThread<T> = Box<dyn FnOnce(ThreadStart<T>) -> T + Send>;
 #[derive(Debug)]
 pub struct ThreadGroup<T> {
     flags: Flags,
-    gate: Arc<Gate>,
+    pub(super) gate: Arc<Gate>,
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
@@ -81,7 +81,7 @@ impl<T> Drop for DeathReport<T> {
 pub struct ThreadStart<T> {
     /// The flags of its group.
     pub flags: Flags,
-    gate: Arc<Gate>,
+    pub(super) gate: Arc<Gate>,
     thread: usize,
     /// The report that it is prepared, until it is sent.
     ready: Option<(mpsc::Sender<Prepared>, ThreadHandle)>,
@@ -129,11 +129,6 @@ impl<T> ThreadStart<T> {
     pub(crate) fn begin_doing(&mut self, every: Duration, what: impl FnMut()) -> Option<u64> {
         self.ready();
         self.gate.wait_doing(every, what)
-    }
-
-    /// The time at which the gate opened; 0 before.
-    pub(crate) fn opened_ns(&self) -> Arc<AtomicU64> {
-        self.gate.opened_ns()
     }
 
     /// Reports that the window has closed, and that the rest is not measured.
@@ -197,16 +192,6 @@ impl<T: Send + 'static> ThreadGroup<T> {
             }
         }
         Ok(group)
-    }
-
-    /// Opens the gate.
-    pub(crate) fn begin(&self) {
-        self.gate.open();
-    }
-
-    /// Releases the threads that wait at the gate, without a trial.
-    pub(crate) fn call_off(&self) {
-        self.gate.call_off();
     }
 
     /// Stops threads without a schedule of their own.

@@ -3,14 +3,14 @@
 //! Engines do I/O only. This file decides how a flow may continue after the end of its stream.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
 use crate::engine::system_calls::MessagePart;
-use crate::engine::unsent::{Footprint, KeptBytes, UnsentMessage};
-use crate::engine::{errno, nothing_to_send};
+use crate::engine::unsent::{KeptBytes, UnsentMessage};
+use crate::engine::{WorkerTotals, errno, nothing_to_send};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 
 /// The next step of an engine for a flow.
@@ -71,14 +71,15 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl<F: Flow> FlowState<F> {
-    pub(super) fn new(flow: F, footprint: &Arc<Footprint>) -> FlowState<F> {
-        let (kept, unsent) = (KeptBytes::within(footprint), UnsentMessage::within(footprint));
+    pub(super) fn new(flow: F) -> FlowState<F> {
+        let (kept, unsent) = (KeptBytes::default(), UnsentMessage::default());
         FlowState { flow, kept, unsent, eof: false, has_connected: false, now_ns: 0 }
     }
 
-    /// Bytes that had to be moved to make room.
-    pub(super) fn copied_bytes(&self) -> u64 {
-        self.kept.copied
+    /// The flow leaves: adds its memory, and the bytes that had to be moved to make room, to the report.
+    pub(super) fn add_up(&self, totals: &WorkerTotals) {
+        totals.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
+        totals.flow_bytes.fetch_max((self.kept.len() + self.unsent.len()) as u64, Ordering::Relaxed);
     }
 
     /// An event happened, or a time was reached.

@@ -15,7 +15,7 @@ mod unsent;
 mod uring;
 
 pub use blocking::run;
-pub(crate) use blocking::{FlowIo, run_on};
+pub(crate) use blocking::{Always, FlowIo, run_on};
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 pub(crate) use unsent::UnsentMessage;
@@ -23,13 +23,12 @@ pub(crate) use unsent::UnsentMessage;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
 use bytegauge_sys::option;
 
-use crate::engine::unsent::Footprint;
 use crate::flow::{ConnectionEnd, Flow, Party};
 use crate::meter::Meter;
 use crate::pace::Pace;
@@ -216,7 +215,9 @@ fn unbatched(report: &EngineReport) -> Option<String> {
 struct WorkerTotals {
     system_calls: AtomicU64,
     copied_bytes: AtomicU64,
-    footprint: Arc<Footprint>,
+    /// The most flows at once, and the largest memory of one of them, bytes.
+    most_flows: AtomicU64,
+    flow_bytes: AtomicU64,
     fault: Mutex<Option<EndError>>,
 }
 
@@ -233,7 +234,7 @@ impl WorkerTotals {
     fn finish(&self, stop: Result<Stop, EndError>, mut report: EngineReport) -> Result<(Stop, EngineReport), EndError> {
         report.system_calls += self.system_calls.load(Ordering::Relaxed);
         report.copied_bytes += self.copied_bytes.load(Ordering::Relaxed);
-        report.buffer_bytes += self.footprint.most();
+        report.buffer_bytes += self.most_flows.load(Ordering::Relaxed) * self.flow_bytes.load(Ordering::Relaxed);
         self.take_fault().map_or(Ok((stop?, report)), Err)
     }
 }

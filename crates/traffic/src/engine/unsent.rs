@@ -1,10 +1,7 @@
 //! The memory of one connection in engines without a ring, and where the rest of a partial write is kept: in the buffer in which
 //! its flow composed the message ([`UnsentMessage`]), or where bytes that go back were received ([`KeptBytes`]).
 
-use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_model::{MessageParts, MessageWrites};
 use bytegauge_sys::buffer::AlignedBuffer;
@@ -12,75 +9,10 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use crate::engine::system_calls::MessagePart;
 use crate::flow::Flow;
 
-/// Current and largest memory of an engine's connections, bytes.
-#[derive(Debug, Default)]
-pub(super) struct Footprint {
-    now: AtomicU64,
-    most: AtomicU64,
-}
-
-impl Footprint {
-    /// The largest memory at one time.
-    pub(super) fn most(&self) -> u64 {
-        self.most.load(Ordering::Relaxed)
-    }
-
-    /// Cold: memory grows a few times in the life of a connection, never per message.
-    #[cold]
-    #[inline(never)]
-    fn changes(&self, from: usize, to: usize) {
-        let more = (to as u64).wrapping_sub(from as u64);
-        let now = self.now.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
-        self.most.fetch_max(now, Ordering::Relaxed);
-    }
-
-    /// A buffer of `bytes` bytes is freed.
-    #[cold]
-    #[inline(never)]
-    fn release(footprint: Arc<Footprint>, bytes: usize) {
-        footprint.changes(bytes, 0);
-        drop(footprint);
-    }
-}
-
-/// The share of one buffer in a footprint.
-#[derive(Debug, Default)]
-struct FootprintShare {
-    /// Released only in [`Footprint::release`]: an inlined drop would put locked instructions into measured loops.
-    of: ManuallyDrop<Option<Arc<Footprint>>>,
-    bytes: usize,
-}
-
-impl FootprintShare {
-    fn of(footprint: &Arc<Footprint>) -> FootprintShare {
-        FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 }
-    }
-
-    /// The buffer has a new length.
-    fn set(&mut self, bytes: usize) {
-        if bytes == self.bytes {
-            return;
-        }
-        if let Some(footprint) = &*self.of {
-            footprint.changes(self.bytes, bytes);
-        }
-        self.bytes = bytes;
-    }
-}
-
-impl Drop for FootprintShare {
-    fn drop(&mut self) {
-        if let Some(footprint) = self.of.take() {
-            Footprint::release(footprint, self.bytes);
-        }
-    }
-}
-
 /// The buffer in which a flow composes its messages, and the part of the current one that is not sent yet. Allocated for the
 /// first one.
 pub(crate) struct UnsentMessage {
     bytes: AlignedBuffer,
-    part: FootprintShare,
     is_new: bool,
     /// The unsent part of the current message.
     message: Range<usize>,
@@ -88,16 +20,11 @@ pub(crate) struct UnsentMessage {
 
 impl Default for UnsentMessage {
     fn default() -> UnsentMessage {
-        UnsentMessage { bytes: AlignedBuffer::new(0), part: FootprintShare::default(), is_new: true, message: 0..0 }
+        UnsentMessage { bytes: AlignedBuffer::new(0), is_new: true, message: 0..0 }
     }
 }
 
 impl UnsentMessage {
-    /// One whose buffer counts in a footprint.
-    pub(super) fn within(footprint: &Arc<Footprint>) -> UnsentMessage {
-        UnsentMessage { part: FootprintShare::of(footprint), ..UnsentMessage::default() }
-    }
-
     /// Bytes of memory.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -144,7 +71,6 @@ impl UnsentMessage {
         let len = flow.room();
         if self.bytes.len() < len {
             (self.bytes, self.is_new) = (AlignedBuffer::new(len), true);
-            self.part.set(self.bytes.len());
         }
         let is_new = std::mem::take(&mut self.is_new);
         self.message = 0..flow.compose(&mut self.bytes[..len], is_new);
@@ -179,18 +105,12 @@ pub(super) fn first_part(message: &Range<usize>, parts: MessageParts) -> Range<u
 #[derive(Default)]
 pub(super) struct KeptBytes {
     bytes: AlignedBuffer,
-    footprint: FootprintShare,
     range: Range<usize>,
     /// Bytes that had to be moved to make room.
     pub(super) copied: u64,
 }
 
 impl KeptBytes {
-    /// Empty, counting in a footprint.
-    pub(super) fn within(footprint: &Arc<Footprint>) -> KeptBytes {
-        KeptBytes { footprint: FootprintShare::of(footprint), ..KeptBytes::default() }
-    }
-
     /// Bytes of memory.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -219,7 +139,7 @@ impl KeptBytes {
         if self.range.is_empty() {
             // Touched page by page, as data arrives.
             self.bytes = AlignedBuffer::untouched(most);
-            return self.footprint.set(most);
+            return;
         }
         self.copied += self.range.len() as u64;
         self.bytes.copy_within(self.range.clone(), 0);
@@ -228,7 +148,6 @@ impl KeptBytes {
             let mut longer = AlignedBuffer::untouched(self.range.end + most);
             longer[..self.range.end].copy_from_slice(&self.bytes[..self.range.end]);
             self.bytes = longer;
-            self.footprint.set(self.bytes.len());
         }
     }
 
@@ -265,31 +184,5 @@ impl KeptBytes {
     /// The connection was replaced.
     pub(super) fn forget(&mut self) {
         self.range = 0..0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn footprint_is_the_most_at_once() {
-        let footprint = Arc::default();
-        let of = |most: usize| {
-            let mut kept = KeptBytes::within(&footprint);
-            kept.room(most);
-            kept
-        };
-        // One after another: the memory of one.
-        (0..5).for_each(|_| drop(of(100)));
-        assert_eq!(footprint.most(), 100);
-        let both = [of(100), of(70)];
-        assert_eq!(footprint.most(), 170);
-        drop(both);
-        // It grows while it holds bytes.
-        let mut grows = of(100);
-        grows.received(100, true);
-        grows.room(200);
-        assert_eq!(footprint.most(), 300);
     }
 }

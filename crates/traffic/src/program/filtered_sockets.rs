@@ -120,7 +120,7 @@ fn sample_waits(pid: u32, seen: &Mutex<SocketsSeen>, ended: &AtomicBool) {
         for pid in process_tree::tree(pid).unwrap_or_default() {
             each_connection(pid, CONNECTIONS, &mut |link, socket, info| sampler.add(link, socket, info));
         }
-        lock(seen).waits = sampler.waits().clone();
+        lock(seen).waits = sampler.waits.clone();
         thread::sleep(SAMPLE_INTERVAL.max(began.elapsed() * SAMPLE_REST));
     }
 }

@@ -3,30 +3,21 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{io as sys_io, pipe, socket};
 
 use crate::EndError;
+use crate::end::thread_group::Flags;
 use crate::meter::Meter;
 use crate::relay::state::RelayShared;
 use crate::setup::Setup;
-
-/// The flags that a relay's thread checks.
-#[derive(Clone, Copy, Debug)]
-pub struct Cues<'a> {
-    /// Set by the watchdog: leave at once.
-    pub abort: &'a AtomicBool,
-    /// Set when the relay is to stop.
-    pub stop_requested: &'a AtomicBool,
-}
 
 /// The parameters of a method.
 pub(super) struct Carrying<'a, 'm> {
     pub(super) shared: &'a Arc<RelayShared>,
     pub(super) setup: &'a Setup,
-    pub(super) cues: Cues<'a>,
+    pub(super) flags: &'a Flags,
     pub(super) meter: &'m mut Meter,
 }
 

@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::{Engine, EngineReport, EpollMode, RelayMethod};
 
 use crate::EndError;
+use crate::end::thread_group::Flags;
 use crate::engine::{self, Station};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
-use crate::relay::copy_methods::{Carrying, CopyMethod, Cues, ReadWrite};
-use crate::relay::socket::unconnected;
+use crate::relay::copy_methods::{Carrying, CopyMethod, ReadWrite};
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 
@@ -30,20 +30,20 @@ const OWN_CALLS: Engine = EpollMode::of(true, true);
 
 /// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
 pub(super) fn carry_by<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
-    let Carrying { shared, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, flags, meter } = carrying;
     let mut party = PairParty::<H, true>::new(shared, setup, 1);
-    engine::drive(OWN_CALLS, &mut party, station(shared, cues, 0), meter).map(|(_, report)| report)
+    engine::drive(OWN_CALLS, &mut party, station(shared, flags, 0), meter).map(|(_, report)| report)
 }
 
 /// The listener and the flags, and the longest receive of an engine that moves the bytes itself.
-fn station<'a>(shared: &'a RelayShared, cues: Cues<'a>, buffer_size: usize) -> Station<'a> {
-    let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
-    Station { listener: Some(shared.listener()), ..Station::new(buffer_size, cues.abort, stop_requested) }
+fn station<'a>(shared: &'a RelayShared, flags: &'a Flags, buffer_size: usize) -> Station<'a> {
+    let stop_requested = if shared.leaves_when_stopped() { &*flags.stop_requested } else { &shared.over };
+    Station { listener: Some(shared.listener.as_fd()), ..Station::new(buffer_size, &flags.abort, stop_requested) }
 }
 
 /// Relays connections by the engine of the method's name.
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
-    let Carrying { shared, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, flags, meter } = carrying;
     let impossible = || EndError::Impossible("the relay's method is no engine's".into());
     let engine = setup.relay_method().and_then(engine_of).ok_or_else(impossible)?;
     if let Some(reason) = engine::missing_requirement(engine) {
@@ -51,7 +51,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
     }
     let mut party = PairParty::<ReadWrite, false>::new(shared, setup, setup.relay_buffer());
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
-    engine::drive(engine, &mut party, station(shared, cues, buffer_size), meter).map(|(_, report)| report)
+    engine::drive(engine, &mut party, station(shared, flags, buffer_size), meter).map(|(_, report)| report)
 }
 
 /// The engine of a method.
@@ -289,7 +289,7 @@ impl<H: CopyMethod + 'static, const CALLS: bool> Party for PairParty<'_, H, CALL
     }
 
     fn connect(&mut self, _flow: &mut Half<H, CALLS>) -> io::Result<OwnedFd> {
-        self.shared.upstream.begin()
+        self.shared.upstream.connector.begin()
     }
 
     fn partner(&mut self, _flow: &mut Half<H, CALLS>) -> Option<(Half<H, CALLS>, Option<OwnedFd>)> {
@@ -341,7 +341,7 @@ impl<H: CopyMethod + 'static, const CALLS: bool> Party for PairParty<'_, H, CALL
             return;
         };
         if let Some(errno) = flow.unconnected.or(other.unconnected) {
-            self.shared.unconnected(unconnected(io::Error::from_raw_os_error(errno)));
+            self.shared.unconnected(self.shared.upstream.connector.fault(io::Error::from_raw_os_error(errno)));
             return;
         }
         let broken = flow.broken || other.broken;

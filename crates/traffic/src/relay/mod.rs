@@ -27,12 +27,12 @@ use std::sync::Arc;
 use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
 use bytegauge_sys::affinity;
 
-pub use copy_methods::Cues;
 pub(crate) use programs::{charged, version, words};
 pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
 pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
+use crate::end::thread_group::Flags;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_methods::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
@@ -69,10 +69,10 @@ pub fn threads_of(setup: &Setup) -> Result<usize, EndError> {
 pub fn carry(
     shared: &Arc<RelayShared>,
     setup: &Setup,
-    cues: Cues<'_>,
+    flags: &Flags,
     meter: &mut Meter,
 ) -> Result<EngineReport, EndError> {
-    let carrying = Carrying { shared, setup, cues, meter };
+    let carrying = Carrying { shared, setup, flags, meter };
     if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
         return thread_per_direction::carry(carrying, &move |way| thread_only_copies::faulty(way, plant));
     }
@@ -80,7 +80,8 @@ pub fn carry(
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
         RelayMethod::StdCopy => thread_per_direction::carry(carrying, &thread_only_copies::std_copy),
-        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
+        // A loop with a buffer on the heap, as programs write it: recv(2) and send(2).
+        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_per_direction::copy_by::<ReadWrite>),
         RelayMethod::Bufio => thread_per_direction::carry(carrying, &thread_only_copies::bufio),
         RelayMethod::ReadvWritev => carry_by::<Vectored>(carrying),
         RelayMethod::Pipe => thread_per_direction::carry(carrying, &thread_only_copies::pipe),

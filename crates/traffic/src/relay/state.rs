@@ -18,6 +18,7 @@ use crate::address::peer_of;
 use crate::path::{Admission, SHOWN};
 use crate::relay::socket::Upstream;
 use crate::setup::Setup;
+use crate::transport::options;
 use crate::{EndError, agent_callers, lock};
 
 /// A relay's listener and its books.
@@ -29,7 +30,8 @@ pub struct RelayShared {
     admission: Option<RelayAdmission>,
     /// Connections after whose end it is over; if absent, it is over when it is stopped.
     expected: Option<u64>,
-    over: AtomicBool,
+    /// Set once all expected connections have ended.
+    pub(super) over: AtomicBool,
     /// Whether the relay itself ends open connections.
     closes: AtomicBool,
     books: Mutex<Books>,
@@ -84,7 +86,7 @@ impl RelayShared {
 
     /// Accepts no more connections.
     pub(crate) fn shuts(&self) {
-        self.admission.iter().for_each(|admission| admission.shuts(self.listener()));
+        self.admission.iter().for_each(|admission| admission.shuts(self.listener.as_fd()));
     }
 
     /// The counts, and the fault if there was one.
@@ -92,11 +94,6 @@ impl RelayShared {
         let mut books = self.books();
         let kernel_up = books.report.kernel_up.filter(|_| !books.kernel_is_partial);
         (RelayReport { kernel_up, ..books.report }, books.fault.take())
-    }
-
-    /// Set once all expected connections have ended.
-    pub(super) fn over(&self) -> &AtomicBool {
-        &self.over
     }
 
     /// Whether the relay is to end.
@@ -135,7 +132,7 @@ impl RelayShared {
     /// A connection has ended: its bytes, whether a side failed, and its sockets, which are still open.
     pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;
-        let kernel = legs.map(|leg| self.upstream.bytes_received(leg?));
+        let kernel = legs.map(|leg| options::bytes_received(leg?, &self.upstream.connector.transport));
         let mut books = self.books();
         let wrong = if in_order { miscounted(&[up, down], &kernel) } else { None };
         books.fault = books.fault.take().or(wrong);
@@ -165,10 +162,6 @@ impl RelayShared {
 
     fn books(&self) -> MutexGuard<'_, Books> {
         lock(&self.books)
-    }
-
-    pub(super) fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Methods that copy a direction in a thread of its own, by calls that no other way of threading makes.
 
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -33,34 +33,6 @@ pub(super) fn std_copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
 /// A descriptor of its own for the type that the standard library has for it.
 fn own(fd: BorrowedFd<'_>) -> io::Result<std::os::fd::OwnedFd> {
     fd.try_clone_to_owned()
-}
-
-/// A loop over the traits `Read` and `Write` with a buffer on the heap: recv(2) and send(2), which spare a socket the
-/// detour of read(2) and write(2) through the file layer.
-pub(super) fn copy_buffer(way: &mut ThreadWay<'_>) -> io::Result<()> {
-    copy_changed(way, |_, bytes| bytes)
-}
-
-/// The same. `change` gets the bytes that were taken and how many were before, and returns those to give.
-fn copy_changed(way: &mut ThreadWay<'_>, change: impl Fn(u64, &mut [u8]) -> &[u8]) -> io::Result<()> {
-    let mut from = Socket::from(way.from().try_clone_to_owned()?);
-    let mut to = Socket::from(way.to().try_clone_to_owned()?);
-    let mut buffer = AlignedBuffer::new(way.setup.relay_buffer());
-    let mut share = way.share();
-    loop {
-        let n = match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n) => n,
-            Err(error) if way.is_repeated_after(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        share.count(n, buffer.len());
-        let before = way.passed.taken;
-        way.passed.taken += n as u64;
-        to.write_all(change(before, &mut buffer[..n]))?;
-        share.count(n, n);
-        way.passed.given += n as u64;
-    }
 }
 
 /// `BufReader` into `BufWriter`, flushed when nothing more is there to be read.
@@ -180,15 +152,24 @@ fn pipe_write(
 
 /// A relay with a planted fault that reports success, to test that the harness detects it.
 pub(super) fn faulty(way: &mut ThreadWay<'_>, plant: PlantedFault) -> io::Result<()> {
-    let is_up = way.is_up();
-    copy_changed(way, move |before, bytes| {
+    let mut buffer = AlignedBuffer::new(way.setup.relay_buffer());
+    loop {
+        let n = match socket::receive(way.from(), &mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(error) if way.is_repeated_after(&error) => continue,
+            Err(error) => return Err(error),
+        };
         // In an echo the same byte passes twice, and a bit flipped twice is unchanged.
-        let reaches = |offset: u64| is_up && (before..before + bytes.len() as u64).contains(&offset);
+        let passed = way.passed.taken..way.passed.taken + n as u64;
+        let reaches = |offset: u64| way.is_up() && passed.contains(&offset);
+        let mut bytes = &mut buffer[..n];
         match plant {
-            PlantedFault::RelayLoses { offset } if reaches(offset) => return &bytes[1..],
-            PlantedFault::RelayCorrupts { offset } if reaches(offset) => bytes[(offset - before) as usize] ^= 1,
+            PlantedFault::RelayLoses { offset } if reaches(offset) => bytes = &mut bytes[1..],
+            PlantedFault::RelayCorrupts { offset } if reaches(offset) => bytes[(offset - passed.start) as usize] ^= 1,
             _ => {}
         }
-        bytes
-    })
+        Socket::from(way.to().try_clone_to_owned()?).write_all(bytes)?;
+        (way.passed.taken, way.passed.given) = (passed.end, passed.end);
+    }
 }

@@ -104,11 +104,11 @@ impl Pair {
 
 /// Accepts and relays connections until it is over.
 pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, EndError> {
-    let Carrying { shared, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, flags, meter } = carrying;
     let (open, tally) = (Open::default(), meter.tally());
-    let threads = ThreadShared { shared, setup, copy, tally: &tally, abort: cues.abort, open: &open };
+    let threads = ThreadShared { shared, setup, copy, tally: &tally, abort: &flags.abort, open: &open };
     std::thread::scope(|scope| {
-        let report = accept(scope, &threads, cues.stop_requested, meter);
+        let report = accept(scope, &threads, &flags.stop_requested, meter);
         // Clients of calls wait for no more replies; in a stream everything has ended or was aborted.
         shared.closes();
         lock(&open).values().for_each(|pair| pair.breaks(Shutdown::Both));
@@ -142,10 +142,10 @@ fn accept<'s>(
             return Ok(report);
         }
         let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
-        if !matches!(socket::wait(shared.listener(), Until::Readable, until_ns - now_ns), Ok(Some(_))) {
+        if !matches!(socket::wait(shared.listener.as_fd(), Until::Readable, until_ns - now_ns), Ok(Some(_))) {
             continue;
         }
-        match socket::accept(shared.listener(), false) {
+        match socket::accept(shared.listener.as_fd(), false) {
             Ok(fd) => {
                 report.accepted += 1;
                 report.accepted_at_once = 1;
@@ -164,7 +164,7 @@ impl ThreadShared<'_> {
         if !self.shared.admits(&fd) {
             return Ok(());
         }
-        let joined = self.shared.upstream.prepare_accepted(&fd).and_then(|()| self.shared.upstream.join());
+        let joined = self.shared.upstream.prepare_accepted(&fd).and_then(|()| self.shared.upstream.connector.join());
         let upstream = match joined {
             Ok(upstream) => upstream,
             Err(fault) => {

@@ -19,7 +19,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use crate::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, reset_when_closed, runtime};
 use crate::relay::copy_methods::Carrying;
-use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::tally::CallCounter;
 
@@ -27,20 +26,20 @@ use crate::tally::CallCounter;
 const CHECK_NS: u64 = 5_000_000;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
-    let Carrying { shared, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, flags, meter } = carrying;
     let runtime = runtime()?;
     let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
     let mut report = EngineReport::default();
     // A request to stop does not end it by itself.
     let never = AtomicBool::new(false);
     let carried = runtime.block_on(async {
-        let listener =
-            Listener::new(shared.listener()).map_err(EndError::io("registering the relay's listener with Tokio"))?;
+        let listener = Listener::new(shared.listener.as_fd())
+            .map_err(EndError::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
             if !meter.continues(now_ns, &never)
-                || cues.abort.load(Ordering::Relaxed)
-                || shared.is_over(cues.stop_requested)
+                || flags.abort.load(Ordering::Relaxed)
+                || shared.is_over(&flags.stop_requested)
             {
                 return Ok(());
             }
@@ -96,9 +95,10 @@ async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
 
 async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, EndError> {
     shared.upstream.prepare_accepted(front)?;
-    let stream = shared.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
+    let connector = &shared.upstream.connector;
+    let stream = connector.begin().and_then(Stream::new).map_err(|error| connector.fault(error))?;
     let connected = stream.writable().await.and_then(|()| socket::take_error(stream.as_fd()));
-    connected.map(|()| stream).map_err(unconnected)
+    connected.map(|()| stream).map_err(|error| connector.fault(error))
 }
 
 /// A connection; dropping it, at the end of its task or of the runtime, reports its bytes.

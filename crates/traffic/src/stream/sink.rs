@@ -35,7 +35,8 @@ pub struct SinkFlow<E> {
     plant: Option<PlantedFault>,
     offset: u64,
     mismatch: Option<Mismatch>,
-    planted_end: Option<PlantedFault>,
+    /// The planted end that was reached, if any.
+    pub planted_end: Option<PlantedFault>,
     /// When the planted cold start is over.
     warm_ns: Option<u64>,
     urgent: Option<Box<UrgentReader>>,
@@ -84,11 +85,6 @@ impl<E: ReaderWork> SinkFlow<E> {
     /// Bytes compared with the pattern.
     pub fn verified_bytes(&self) -> u64 {
         if self.verify.is_some() { self.offset } else { 0 }
-    }
-
-    /// The planted end that was reached, if any.
-    pub fn planted_end(&self) -> Option<PlantedFault> {
-        self.planted_end
     }
 
     /// The fault in the bytes, if any.

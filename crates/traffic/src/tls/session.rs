@@ -42,8 +42,8 @@ pub struct Session {
     is_new: bool,
     /// Bytes that were taken but not reported to the caller, since not all of their records have left.
     taken: usize,
-    /// System calls that were made.
-    calls: u64,
+    /// System calls since the handshake.
+    pub(crate) calls: u64,
 }
 
 impl Session {
@@ -132,11 +132,6 @@ impl Session {
     /// The number of system calls since the last call of this, of which the caller has counted one itself.
     pub(crate) fn more_calls(&mut self) -> u64 {
         std::mem::take(&mut self.calls).saturating_sub(1)
-    }
-
-    /// The number of system calls since the handshake.
-    pub(crate) fn calls(&self) -> u64 {
-        self.calls
     }
 
     /// Reads once from the socket, and answers what belongs to the handshake.

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::Side;
 use bytegauge_sys::socket::{self, During};
+use bytegauge_wire::may_open;
 use socket2::Socket;
 
 use crate::EndError;
 use crate::agent_callers::{pass_on, pass_on_rest};
-use crate::path::{Admission, FarPath, SHOWN, Shown, Ticket};
+use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
@@ -26,14 +27,6 @@ const UNADMITTED_MAX: usize = 64;
 
 /// How often waiting connections are read: nothing is measured yet.
 const CHECK_INTERVAL: Duration = Duration::from_micros(500);
-
-/// A connection that has not shown everything yet.
-struct WaitingConnection {
-    socket: Socket,
-    peer: Option<IpAddr>,
-    shown: Shown,
-    have: usize,
-}
 
 /// Accepts one connection per flow, each with the ticket of the path and from the other host.
 pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
@@ -45,7 +38,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
     let admission = Admission::new(far.ticket, far.comes_from());
     listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
-    let mut waiting: VecDeque<WaitingConnection> = VecDeque::new();
+    let mut waiting: VecDeque<(Socket, Option<IpAddr>)> = VecDeque::new();
     let mut flows: Vec<Option<Socket>> = (0..setup.joined()).map(|_| None).collect();
     // The last address from which a connection showed the ticket that is not the other host's.
     let mut elsewhere = None;
@@ -54,13 +47,9 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
         match listener.accept() {
             Ok((socket, peer)) => {
                 news = true;
-                let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
-                // A connection that cannot be set is closed: reading it could block.
-                if socket.set_nonblocking(true).is_ok() {
-                    waiting.push_back(WaitingConnection { socket, peer, shown: [0; SHOWN], have: 0 });
-                }
+                waiting.push_back((socket, peer.as_socket().map(|peer| peer.ip().to_canonical())));
                 if waiting.len() > setup.joined() + UNADMITTED_MAX {
-                    waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
+                    waiting.pop_front().into_iter().for_each(|(oldest, _)| go_elsewhere(&oldest, setup));
                 }
             }
             Err(error) if socket::is_transient(&error, During::Accept) => {}
@@ -68,22 +57,25 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 return Err(EndError::Io { doing: "waiting for the source to connect".into(), source: error });
             }
         }
-        for mut next in std::mem::take(&mut waiting) {
-            match next.read_ticket(&far.ticket) {
-                PeekResult::Waits => waiting.push_back(next),
-                PeekResult::Leaves => {}
-                PeekResult::IsNoFlow => next.go_elsewhere(setup),
-                PeekResult::ShowsTicket => {
-                    let Some(flow) = admission.admits(next.peer, &next.shown) else {
-                        elsewhere = next.peer;
+        for (socket, peer) in std::mem::take(&mut waiting) {
+            let mut shown = [0; SHOWN];
+            match socket::peek(socket.as_fd(), &mut shown) {
+                Ok(0) => {}
+                Ok(SHOWN) if far.ticket.admits(&shown).is_none() => go_elsewhere(&socket, setup),
+                Ok(SHOWN) => {
+                    let Some(flow) = admission.admits(peer, &shown) else {
+                        elsewhere = peer;
                         continue;
                     };
                     news = true;
-                    // The first connection with a flow's number is the flow.
+                    // The first connection with a flow's number is the flow. Its ticket is taken, which does not block.
                     if let Some(place) = flows.get_mut(flow).filter(|place| place.is_none()) {
-                        *place = Some(next.socket);
+                        (&socket).read_exact(&mut shown).map_err(EndError::io("reading a ticket"))?;
+                        *place = Some(socket);
                     }
                 }
+                Err(error) if !socket::is_transient(&error, During::Accept) => {}
+                Ok(_) | Err(_) => waiting.push_back((socket, peer)),
             }
         }
         // Connections without a ticket do not delay the trial.
@@ -95,11 +87,10 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
         }
     }
     if setup.shares_port() {
-        waiting.into_iter().for_each(|other| other.go_elsewhere(setup));
+        waiting.iter().for_each(|(other, _)| go_elsewhere(other, setup));
         pass_on_rest(listener.as_fd());
     }
     let ready = |socket: Socket| {
-        socket.set_nonblocking(false).map_err(EndError::io("making a connection block"))?;
         set_options(&socket, Moment::Accepted, Side::Sink, setup)?;
         Ok(socket.into())
     };
@@ -115,36 +106,12 @@ fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> EndError {
     EndError::Io { doing: "waiting for the other host to connect".into(), source }
 }
 
-enum PeekResult {
-    Waits,
-    Leaves,
-    IsNoFlow,
-    ShowsTicket,
-}
-
-impl WaitingConnection {
-    fn read_ticket(&mut self, ticket: &Ticket) -> PeekResult {
-        match self.socket.read(&mut self.shown[self.have..]) {
-            Ok(0) => PeekResult::Leaves,
-            Ok(n) => {
-                self.have += n;
-                if self.have < SHOWN {
-                    return PeekResult::Waits;
-                }
-                if ticket.admits(&self.shown).is_some() { PeekResult::ShowsTicket } else { PeekResult::IsNoFlow }
-            }
-            Err(error) if socket::is_transient(&error, During::Accept) => PeekResult::Waits,
-            Err(_) => PeekResult::Leaves,
-        }
-    }
-}
-
-impl WaitingConnection {
-    // A connection without a ticket may be a caller of the agent.
-    fn go_elsewhere(self, setup: &Setup) {
-        if setup.shares_port() {
-            pass_on(&self.socket, &self.shown[..self.have]);
-        }
+/// A connection without a ticket may be a caller of the agent. All its bytes are unread.
+fn go_elsewhere(socket: &Socket, setup: &Setup) {
+    let mut received = [0; SHOWN];
+    let have = socket::peek(socket.as_fd(), &mut received).unwrap_or(0);
+    if setup.shares_port() && may_open(&received[..have]) {
+        pass_on(socket, &[]);
     }
 }
 
@@ -159,6 +126,7 @@ mod tests {
     use socket2::{Domain, Type};
 
     use super::*;
+    use crate::path::Ticket;
 
     fn path(flows: u64) -> Setup {
         let levels = Spec::from([("transport", "tcp".into()), ("flows", flows.into())]);

@@ -6,66 +6,64 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{Place, Side};
 use bytegauge_sys::option::{self, OptionError};
 use bytegauge_sys::socket::{self, During};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::EndError;
 use crate::address::{Address, unbindable};
 use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
+use crate::transport::sockets::abstract_name;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
 /// The `SO_RCVBUF` that `auto` requests for a socket that receives UDP. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than a sender sends while its reader waits for a CPU.
 const RECEIVE_BUFFER: u64 = 4 << 20;
 
-/// The joint of `udp` and `udp6`.
-pub struct Udp;
+/// The joint of `udp`, `udp6` and `unix-dgram`.
+pub struct DatagramJoint;
 
-/// The joint of `unix-dgram`.
-pub struct UnixDatagramJoint;
-
-impl Joint for Udp {
+impl Joint for DatagramJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         if let Some(far) = &setup.far {
             return Ok(Box::new(UdpAdmission::open(setup, far)?));
         }
-        let sockets = (0..setup.joined()).map(|_| {
-            let socket = UdpSocket::bind(setup.host.any_port(setup.transport()))
-                .map_err(EndError::io("binding a UDP socket"))?;
+        let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let sockets = (0..setup.joined()).map(|flow| {
+            let socket = bound(&of_flow(&name, Side::Sink, flow, setup)?)?;
             prepare_sink(&socket, setup)?;
             Ok(socket)
         });
-        let sockets = sockets.collect::<Result<Vec<UdpSocket>, EndError>>()?;
-        let ports = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>();
-        let address = Address::Ports(ports.map_err(EndError::io("naming a UDP socket"))?);
-        Ok(Box::new(Ungreeted { sockets: sockets.into_iter().map(Socket::from).collect(), address }))
+        let sockets = sockets.collect::<Result<Vec<Socket>, EndError>>()?;
+        let port = |socket: &Socket| Ok(socket.local_addr()?.as_socket());
+        let ports = sockets.iter().filter_map(|socket| port(socket).transpose()).collect::<io::Result<Vec<_>>>();
+        let ports = ports.map_err(EndError::io("naming a UDP socket"))?;
+        let address = if setup.transport().is_udp() { Address::Ports(ports) } else { Address::Abstract(name) };
+        Ok(Box::new(Ungreeted { sockets, address }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        let ports = match address {
-            // Another host names no addresses: it could name those of third parties.
-            Address::Ports(ports) if setup.far.is_none() => ports.clone(),
-            // One port for all flows.
-            Address::Ip(port) if setup.far.is_some() => vec![*port; setup.joined()],
-            _ => return Err(EndError::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
-        };
-        // The agent's own port is for ends that accept.
-        let mut ours = setup.host.any_port(setup.transport());
-        ours.set_port(0);
-        let joined = ports.iter().map(|port| {
-            let socket = UdpSocket::bind(ours).map_err(EndError::io("binding a UDP socket"))?;
+        let (is_udp, is_far) = (setup.transport().is_udp(), setup.far.is_some());
+        let joined = (0..setup.joined()).map(|flow| {
+            let (name, sink) = match address {
+                // Another host names no addresses: it could name those of third parties.
+                Address::Ports(ports) if is_udp && !is_far && flow < ports.len() => ("", ports[flow].into()),
+                // One port for all flows.
+                Address::Ip(port) if is_udp && is_far => ("", (*port).into()),
+                Address::Abstract(name) if !is_udp => (name.as_str(), of_flow(name, Side::Sink, flow, setup)?),
+                _ => return Err(EndError::Impossible(format!("a datagram socket cannot connect to {address:?}"))),
+            };
+            let socket = bound(&of_flow(name, Side::Source, flow, setup)?)?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
-            socket.connect(port).map_err(EndError::io("connecting a UDP socket"))?;
-            if setup.far.is_none() {
+            socket.connect(&sink).map_err(EndError::io("connecting a datagram socket"))?;
+            if !is_far {
                 socket.send(&[]).map_err(EndError::io("greeting the sink"))?;
             }
             Ok(socket.into())
@@ -90,35 +88,6 @@ impl Listening for Ungreeted {
     }
 }
 
-impl Joint for UnixDatagramJoint {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let sockets = (0..setup.joined()).map(|flow| {
-            let socket = bound(&name, Side::Sink, flow)?;
-            prepare_sink(&socket, setup)?;
-            Ok(Socket::from(socket))
-        });
-        let sockets = sockets.collect::<Result<_, EndError>>()?;
-        Ok(Box::new(Ungreeted { sockets, address: Address::Abstract(name) }))
-    }
-
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        let Address::Abstract(name) = address else {
-            return Err(EndError::Impossible(format!("a Unix datagram socket cannot connect to {address:?}")));
-        };
-        let joined = (0..setup.joined()).map(|flow| {
-            let socket = bound(name, Side::Source, flow)?;
-            set_options(&socket, Moment::Own, Side::Source, setup)?;
-            let sink = of_flow(name, Side::Sink, flow)?;
-            socket.connect_addr(&sink).map_err(EndError::io("connecting a Unix datagram socket"))?;
-            socket.send(&[]).map_err(EndError::io("greeting the sink"))?;
-            Ok(socket.into())
-        });
-        joined.collect()
-    }
-}
-
 /// A sink's socket, connected to the source that greets it.
 fn greeted(sink: Socket) -> Result<OwnedFd, EndError> {
     sink.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(EndError::io("bounding a wait"))?;
@@ -129,17 +98,24 @@ fn greeted(sink: Socket) -> Result<OwnedFd, EndError> {
     Ok(sink.into())
 }
 
-/// Unlike a stream's, both ends have a name: the sink answers too.
-fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, EndError> {
-    UnixDatagram::bind_addr(&of_flow(name, side, flow)?).map_err(EndError::io("binding a Unix datagram socket"))
+fn bound(address: &SockAddr) -> Result<Socket, EndError> {
+    let socket = Socket::new(address.domain(), Type::DGRAM, None);
+    let bound = socket.and_then(|socket| socket.bind(address).map(|()| socket));
+    bound.map_err(EndError::io("binding a datagram socket"))
 }
 
-fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, EndError> {
+/// The address of one side of a flow. Over Unix sockets both have a name, unlike a stream's: the sink answers too.
+fn of_flow(name: &str, side: Side, flow: usize, setup: &Setup) -> Result<SockAddr, EndError> {
+    if setup.transport().is_udp() {
+        let ours = setup.host.any_port(setup.transport());
+        // The agent's own port is for ends that accept.
+        return Ok(if side == Side::Source { SocketAddr::new(ours.ip(), 0) } else { ours }.into());
+    }
     let end = match side {
         Side::Source => "source",
         Side::Sink => "sink",
     };
-    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}")).map_err(EndError::io("naming a Unix socket"))
+    abstract_name(&format!("{name}-{end}-{flow}"))
 }
 
 /// Gives a UDP socket room for bursts of senders, unless its size was requested: the limit of a privileged process,
@@ -296,9 +272,9 @@ mod tests {
         let third = UdpSocket::bind("127.0.0.1:0").unwrap();
         let named = Address::Ports(vec![third.local_addr().unwrap()]);
         let mut setup = Setup::unchecked(Spec::from([("transport", "udp".into())]));
-        assert!(Udp.connect(&named, &setup).is_ok());
+        assert!(DatagramJoint.connect(&named, &setup).is_ok());
         setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
-        assert!(matches!(Udp.connect(&named, &setup), Err(EndError::Impossible(_))));
+        assert!(matches!(DatagramJoint.connect(&named, &setup), Err(EndError::Impossible(_))));
     }
 }
 

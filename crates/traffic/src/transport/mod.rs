@@ -59,8 +59,7 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
         Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &sockets::SocketJoint,
         Transport::Unix | Transport::UnixSeqpacket | Transport::Vsock => &sockets::SocketJoint,
         Transport::Pipe => &pipe::Pipe,
-        Transport::Udp | Transport::Udp6 => &datagram::Udp,
-        Transport::UnixDatagram => &datagram::UnixDatagramJoint,
+        Transport::Udp | Transport::Udp6 | Transport::UnixDatagram => &datagram::DatagramJoint,
         Transport::Source(_) => &device::Alone,
     }
 }

@@ -179,7 +179,7 @@ pub(crate) fn unused_name() -> Result<SockAddr, EndError> {
 }
 
 /// An abstract name starts with a zero byte (unix(7)).
-fn abstract_name(name: &str) -> Result<SockAddr, EndError> {
+pub(super) fn abstract_name(name: &str) -> Result<SockAddr, EndError> {
     SockAddr::unix(format!("\0{name}")).map_err(EndError::io("naming a Unix socket"))
 }
 

@@ -5,7 +5,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::calls::{self, Ended, run, run_against, run_alone, try_run, until};
-use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, FactorKey, Level, Place, Transport};
+use crate::support::faulty_server::{self, Fault};
+use bytegauge_model::{CallDatagrams, CallReport, Engine, ErrorClass, ErrorPhase, FactorKey, Level, Place, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::{Address, PlantedFault, Reply, Setup};
@@ -34,11 +35,17 @@ fn datagrams(report: &bytegauge_model::EndReport) -> CallDatagrams {
 /// Every call ends once, and every datagram is accounted for.
 fn check_counted(ended: &Ended) {
     let (calls, server) = (ended.calls(), ended.server().call.clone().unwrap());
-    let lost: u64 = calls.errors.iter().map(|error| error.count).sum();
-    assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
+    check_client(calls);
     let (ours, theirs) = (datagrams(ended.client()), datagrams(ended.server()));
     assert!(server.completed >= calls.completed && server.begun <= calls.begun, "{calls:?} {server:?}");
     assert!(theirs.received <= ours.sent && ours.received <= theirs.sent, "{ours:?} {theirs:?}");
+}
+
+/// The same of the client alone.
+fn check_client(calls: &CallReport) {
+    let lost: u64 = calls.errors.iter().map(|error| error.count).sum();
+    assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
+    let ours = calls.datagrams.unwrap_or_default();
     let short = calls.errors.iter().filter(|error| error.phase == ErrorPhase::Reply).map(|error| error.count);
     let odd = ours.late + ours.duplicated + ours.strange;
     assert_eq!(ours.received, calls.completed + odd + short.sum::<u64>(), "{ours:?}");
@@ -181,96 +188,88 @@ const SOON_NS: u64 = 50_000_000;
 /// So long that a busy machine never looks like a loss.
 const LATE_NS: u64 = 5_000_000_000;
 
-/// A trial with a planted fault, long enough to show it.
-fn planted(
-    plant: PlantedFault,
-    (server, client): (Engine, &str),
+/// The calls of a client with a server that spoils the replies that are due, in a window that is long enough to show it.
+fn spoiled(
+    fault: Fault,
+    is_due: fn(u64) -> bool,
+    client: &str,
     timeout_ns: u64,
-    shows: impl Fn(&Ended) -> bool,
-) -> Ended {
-    let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
+    shows: impl Fn(&CallReport) -> bool,
+) -> CallReport {
+    let mut setup = Setup { verify: true, ..setup("udp", Engine::Plain, client) };
     // Several times the time-out of a reply.
     setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
     setup.spec.put(FactorKey::depth, 4);
     setup.spec.put(FactorKey::timeout, timeout_ns);
-    until(
-        &setup,
-        |setup| {
-            let ended = run(setup);
-            if have_counted(&ended) {
-                check_counted(&ended);
-            }
-            ended
-        },
-        |ended| have_counted(ended) && shows(ended),
-    )
+    let carry = |setup: &Setup| {
+        let (address, mut setup) = (faulty_server::over_udp(fault, is_due), setup.clone());
+        setup.spec.put(FactorKey::connect, Place::Ip(address));
+        let calls =
+            calls::report(&run_against(&setup, Address::Ip(address)).unwrap()).call.as_deref().cloned().unwrap();
+        check_client(&calls);
+        calls
+    };
+    until(&setup, carry, shows)
 }
 
-/// Whether both ends have counted: not if a busy machine kept the threads of one from all of its window.
-fn have_counted(ended: &Ended) -> bool {
-    let has = |report: &bytegauge_model::EndReport| report.call.as_ref().is_some_and(|call| call.datagrams.is_some());
-    has(ended.client()) && has(ended.server())
+fn count(calls: &CallReport, class: ErrorClass) -> u64 {
+    calls.errors.iter().filter(|error| error.class == class).map(|error| error.count).sum()
 }
 
 #[test]
 fn lost_reply_is_one_time_out() {
-    for server in servers() {
-        for client in CLIENTS {
-            // All four flows of four would be stuck after sixteen. A busy machine may keep a client from writing until the time is out.
-            let continues = |ended: &Ended| {
-                let has_many = ended.errors(ErrorClass::TimedOut) > 16 && ended.calls().completed > 16;
-                has_many && ended.calls().errors.iter().all(|error| error.phase != ErrorPhase::Write)
-            };
-            let ended = planted(PlantedFault::Lose { every: 20 }, (server, client), SOON_NS, continues);
-            let [error] = &ended.calls().errors[..] else { panic!("{:?}", ended.calls().errors) };
-            assert_eq!((error.class, error.phase), (ErrorClass::TimedOut, ErrorPhase::FirstByte));
-            assert_eq!((error.request_bytes_lost, error.reply_bytes_missing), (512 * error.count, 512 * error.count));
-            assert!(continues(&ended), "{:?}", ended.calls());
-        }
+    for client in CLIENTS {
+        // All four flows of four would be stuck after sixteen. A busy machine may keep a client from writing until the time is out.
+        let continues = |calls: &CallReport| {
+            let has_many = count(calls, ErrorClass::TimedOut) > 16 && calls.completed > 16;
+            has_many && calls.errors.iter().all(|error| error.phase != ErrorPhase::Write)
+        };
+        let calls = spoiled(Fault::Lost, |reply| reply % 20 == 0, client, SOON_NS, continues);
+        let [error] = &calls.errors[..] else { panic!("{:?}", calls.errors) };
+        assert_eq!((error.class, error.phase), (ErrorClass::TimedOut, ErrorPhase::FirstByte));
+        assert_eq!((error.request_bytes_lost, error.reply_bytes_missing), (512 * error.count, 512 * error.count));
+        assert!(continues(&calls), "{calls:?}");
     }
 }
 
 #[test]
 fn a_late_reply_is_not_the_next_calls() {
-    for server in servers() {
-        for client in CLIENTS {
-            let plant = PlantedFault::Late { every: 20, ns: SOON_NS + 20_000_000 };
-            let ended = planted(plant, (server, client), SOON_NS, |ended| datagrams(ended.client()).late > 0);
-            let late = datagrams(ended.client()).late;
-            assert!(late > 0 && late <= ended.errors(ErrorClass::TimedOut), "{:?}", ended.calls());
-            assert_eq!(ended.errors(ErrorClass::Corrupt), 0);
-        }
+    for client in CLIENTS {
+        let late = |calls: &CallReport| calls.datagrams.unwrap_or_default().late;
+        let fault = Fault::Late(Duration::from_nanos(SOON_NS + 20_000_000));
+        let calls = spoiled(fault, |reply| reply % 20 == 0, client, SOON_NS, |calls| late(calls) > 0);
+        assert!(late(&calls) > 0 && late(&calls) <= count(&calls, ErrorClass::TimedOut), "{calls:?}");
+        assert_eq!(count(&calls, ErrorClass::Corrupt), 0);
     }
 }
 
 #[test]
 fn repeated_and_overtaken_replies_are_counted() {
-    for server in servers() {
-        for client in CLIENTS {
-            let doubled = |ended: &Ended| datagrams(ended.client()).duplicated > 0;
-            let ended = planted(PlantedFault::Repeat { every: 5 }, (server, client), LATE_NS, doubled);
-            let seen = datagrams(ended.client());
-            assert!(seen.duplicated > 0 && seen.strange == 0, "{seen:?}");
-            assert_eq!(ended.calls().errors, []);
-            // Only a flow's own replies can overtake each other. The last one is held for ever.
-            let overtaken = |ended: &Ended| datagrams(ended.client()).overtaken > 0;
-            let ended = planted(PlantedFault::Swap { every: 5 }, (server, client), SOON_NS, overtaken);
-            assert!(overtaken(&ended), "{:?}", ended.calls());
-        }
+    for client in CLIENTS {
+        let seen = |calls: &CallReport| calls.datagrams.unwrap_or_default();
+        let doubled = |calls: &CallReport| seen(calls).duplicated > 0;
+        let calls = spoiled(Fault::Repeated, |reply| reply % 5 == 0, client, LATE_NS, doubled);
+        assert!(doubled(&calls) && seen(&calls).strange == 0, "{calls:?}");
+        assert_eq!(calls.errors, []);
+        // Only a flow's own replies can overtake each other. The last one is held for ever.
+        let overtaken = |calls: &CallReport| seen(calls).overtaken > 0;
+        let fault = Fault::Late(Duration::ZERO);
+        let calls = spoiled(fault, |reply| reply % 5 == 0, client, SOON_NS, overtaken);
+        assert!(overtaken(&calls), "{calls:?}");
     }
 }
 
 #[test]
 fn wrong_bytes_and_wrong_lengths_are_named() {
-    for (plant, class) in [
-        (PlantedFault::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply),
-        (PlantedFault::LongReply { after_bytes: 5000 }, ErrorClass::LongReply),
-        (PlantedFault::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
+    for (fault, class) in [
+        (Fault::Short, ErrorClass::ShortReply),
+        (Fault::Long, ErrorClass::LongReply),
+        (Fault::Corrupt, ErrorClass::Corrupt),
     ] {
         // Ten calls precede the fault, and others follow it.
-        let continues = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
-        let ended = planted(plant, (Engine::Plain, "plain"), LATE_NS, continues);
-        assert!(ended.errors(class) == 1 && continues(&ended), "{:?}", ended.calls());
+        let continues = |calls: &CallReport| count(calls, class) > 0 && calls.completed > 20;
+        let calls = spoiled(fault, |reply| reply == 11, "plain", LATE_NS, continues);
+        assert!(count(&calls, class) == 1 && continues(&calls), "{calls:?}");
     }
 }
 
@@ -340,7 +339,10 @@ fn dead_or_stalled_server_is_no_hang() {
         assert!(reason.contains("no longer receives"), "{reason}");
         assert!(ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
         let all_wait = |ended: &Ended| ended.errors(ErrorClass::TimedOut) >= 16;
-        let ended = planted(PlantedFault::Stall { after_bytes: 5000 }, (server, "plain"), SOON_NS, all_wait);
+        setup.plant = Some(PlantedFault::Stall { after_bytes: 5000 });
+        setup.window_ns = 300_000_000;
+        setup.spec.put(FactorKey::depth, 4);
+        let ended = until(&setup, run, all_wait);
         assert!(all_wait(&ended), "{:?}", ended.calls());
     }
 }

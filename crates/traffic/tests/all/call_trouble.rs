@@ -2,8 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::calls::{self, Ended, PATIENCE, client, kinds, listen, run, run_against, server, setup, try_run, until};
+use crate::support::faulty_server::{self, Fault};
 use crate::support::no_listener;
 use bytegauge_model::{
     Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, FactorKey, Level,
@@ -12,8 +14,7 @@ use bytegauge_traffic::{Address, Command, EndPool, PlantedFault, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Each call that began is completed, lost, or outstanding.
-fn check_counted(ended: &Ended, connect_per_call: bool) {
-    let calls = ended.calls();
+fn check_counted(calls: &CallReport, connect_per_call: bool) {
     let is_call = |error: &&CallError| match error.phase {
         ErrorPhase::Idle => false,
         ErrorPhase::Connect => connect_per_call,
@@ -21,6 +22,13 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
     };
     let lost: u64 = calls.errors.iter().filter(is_call).map(|error| error.count).sum();
     assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
+}
+
+/// The calls of a client with a server that spoils the replies that are due.
+fn against_faulty(setup: &Setup, fault: Fault, is_due: fn(u64) -> bool) -> CallReport {
+    let address = faulty_server::over_tcp(setup.request(), fault, is_due);
+    let reply = run_against(setup, Address::Ip(address)).unwrap();
+    calls::report(&reply).call.as_deref().cloned().unwrap()
 }
 
 fn planted(plant: PlantedFault, engine: Engine) -> Setup {
@@ -32,26 +40,23 @@ fn planted(plant: PlantedFault, engine: Engine) -> Setup {
 #[test]
 fn wrong_reply_costs_one_call_and_is_named() {
     for engine in kinds() {
-        for response in [512, 700] {
-            for (plant, class, missing) in [
-                (PlantedFault::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply, true),
-                (PlantedFault::LongReply { after_bytes: 5000 }, ErrorClass::LongReply, false),
-                (PlantedFault::Corrupt { offset: 5000 }, ErrorClass::Corrupt, true),
-            ] {
-                let mut setup = planted(plant, engine);
-                // Whatever the machine does meanwhile, no other call is lost.
-                setup.spec.put(FactorKey::response, response);
-                setup.spec.put(FactorKey::timeout, 5_000_000_000);
-                let shown = |ended: &Ended| !ended.calls().errors.is_empty() && ended.calls().calls > 0;
-                let ended = until(&setup, run, shown);
-                check_counted(&ended, false);
-                let [error] = &ended.calls().errors[..] else { panic!("{engine} {plant:?} {:?}", ended.calls()) };
-                // An additional byte that arrives alone is taken for the next reply's first, and is wrong there.
-                let late = class == ErrorClass::LongReply && error.class == ErrorClass::Corrupt;
-                assert!(error.count == 1 && (error.class == class || late), "{engine} {plant:?} {error:?}");
-                assert!(late || (error.reply_bytes_missing > 0) == missing, "{error:?}");
-                assert!(ended.calls().calls > 0, "the flow goes on with a new connection");
-            }
+        for (fault, class, missing) in [
+            (Fault::Short, ErrorClass::ShortReply, true),
+            (Fault::Long, ErrorClass::LongReply, false),
+            (Fault::Corrupt, ErrorClass::Corrupt, true),
+        ] {
+            let mut setup = setup("tcp", engine);
+            // Whatever the machine does meanwhile, no other call is lost.
+            setup.spec.put(FactorKey::timeout, 5_000_000_000);
+            let carry = |setup: &Setup| against_faulty(setup, fault, |reply| reply == 11);
+            let calls = until(&setup, carry, |calls| !calls.errors.is_empty() && calls.calls > 0);
+            check_counted(&calls, false);
+            let [error] = &calls.errors[..] else { panic!("{engine} {fault:?} {calls:?}") };
+            // An additional byte that arrives alone is taken for the next reply's first, and is wrong there.
+            let late = class == ErrorClass::LongReply && error.class == ErrorClass::Corrupt;
+            assert!(error.count == 1 && (error.class == class || late), "{engine} {fault:?} {error:?}");
+            assert!(late || (error.reply_bytes_missing > 0) == missing, "{error:?}");
+            assert!(calls.calls > 0, "the flow goes on with a new connection");
         }
     }
 }
@@ -63,7 +68,7 @@ fn silent_server_times_out() {
         setup.spec.put(FactorKey::timeout, 20_000_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
         assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
-        check_counted(&ended, false);
+        check_counted(ended.calls(), false);
     }
 }
 
@@ -88,7 +93,7 @@ fn a_client_that_cannot_send_is_timed_out() {
                 ended => ended.unwrap(),
             };
             assert!(ended.errors(ErrorClass::TimedOut) > 0, "{transport} {engine} {:?}", ended.client);
-            check_counted(&ended, false);
+            check_counted(ended.calls(), false);
         }
     }
 }
@@ -108,7 +113,7 @@ fn death_of_the_server_keeps_the_counts() {
             assert!(reason.contains("no longer accepts connections"), "{reason}");
             assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
             assert!(ended.calls().calls > 0 && ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
-            check_counted(&ended, connect_per_call);
+            check_counted(ended.calls(), connect_per_call);
         }
     }
 }
@@ -141,7 +146,7 @@ fn reset_loses_replies_in_flight() {
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());
-        check_counted(&ended, true);
+        check_counted(ended.calls(), true);
         let (lost, missing) = ended
             .calls()
             .errors
@@ -165,7 +170,7 @@ fn closing_with_unread_data_resets() {
         spec.put(FactorKey::request_chunk, 10_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         assert!(ended.errors(ErrorClass::Reset) > 0, "{engine} {:?}", ended.calls());
-        check_counted(&ended, true);
+        check_counted(ended.calls(), true);
     }
 }
 
@@ -255,11 +260,10 @@ fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
     setup.spec.put(FactorKey::flows, 1);
     setup.window_ns = 200_000_000;
-    setup.plant = Some(PlantedFault::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
     setup.spec.set_level(FactorKey::call_rate, rate.map_or(Level::Absent, Level::Number));
-    let ended = run(&setup);
-    assert_eq!(ended.calls().errors, []);
-    let total = calls::decoded(ended.calls().total.as_ref().unwrap());
+    let calls = against_faulty(&setup, Fault::Nap(Duration::from_millis(50)), |reply| reply == 21);
+    assert_eq!(calls.errors, []);
+    let total = calls::decoded(calls.total.as_ref().unwrap());
     (total.max(), total.len() - total.count_between(0, 25_000_000))
 }
 

@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
 use bytegauge_model::{FactorKey, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
+use bytegauge_traffic::end::thread_group::Flags;
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::relay::{self, Cues, RelayShared, Upstream};
+use bytegauge_traffic::relay::{self, RelayShared, Upstream};
 use bytegauge_traffic::{Address, EndError, PlantedFault, Setup};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
@@ -114,10 +115,10 @@ impl Running {
             let (shared, stop_requested, setup) = (Arc::clone(&shared), Arc::clone(&stop_requested), setup.clone());
             std::thread::spawn(move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_stopped: true };
-                let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
+                let (mut flags, mut meter) = (Flags::default(), Meter::start(&schedule, 0));
+                flags.stop_requested = stop_requested;
                 let before = file_reads();
-                let report =
-                    relay::carry(&shared, &setup, Cues { abort: &abort, stop_requested: &stop_requested }, &mut meter)?;
+                let report = relay::carry(&shared, &setup, &flags, &mut meter)?;
                 Ok((file_reads().zip(before).map(|(after, before)| after - before), report.copied_bytes))
             })
         };

@@ -1,7 +1,7 @@
 //! Handles one datagram at a server: counts it, does the work, determines the reply.
 //!
 //! A datagram of any length is a request: one that a short buffer cut off is answered from its first part, as by every echo, and
-//! counted. Moves no bytes, except replies that a planted fault spoils, loses, repeats or delays.
+//! counted. Moves no bytes, except answers to tickets.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,15 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::CallDatagrams;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, SlotTarget};
 
 use crate::call::datagram::socket::{Admissions, AdmittedSenders, SenderStatus};
-use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
+use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::datagram::Answer;
 use crate::engine::Stop;
 use crate::meter::Meter;
-use crate::planted_fault::PlantedFault;
 
 /// Interval at which a server with a planted stall checks whether it may leave.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -30,14 +28,9 @@ pub(super) struct DatagramResponder {
     /// The admitted senders, if only these are answered.
     admitted: Option<AdmittedSenders>,
     pub(super) seen: CallDatagrams,
-    /// Replies that a planted fault delays until this time, nanoseconds.
-    held: Vec<(u64, HeldReply)>,
     /// Whether a planted fault stops the server.
     pub(super) is_stuck: bool,
 }
-
-/// A reply and its receiver.
-type HeldReply = (PeerAddress, Vec<u8>);
 
 impl DatagramResponder {
     pub(super) fn new(shared: &Arc<ServerShared>, admitted: Option<&Arc<Admissions>>) -> DatagramResponder {
@@ -46,7 +39,6 @@ impl DatagramResponder {
             worker: ServerWorker::of_thread(shared),
             admitted,
             seen: CallDatagrams::default(),
-            held: Vec::new(),
             is_stuck: false,
         }
     }
@@ -100,8 +92,10 @@ impl DatagramResponder {
         self.worker.begins();
         self.worker.works_on(request);
         self.worker.serves();
-        if let Some(plant) = self.worker.shared.plant() {
-            return self.planted(plant, request, from, fd);
+        let shared = &self.worker.shared;
+        if shared.plant().is_some_and(|plant| !shared.planted(plant, self.seen.received)) {
+            self.is_stuck = true;
+            return Answer::Nothing;
         }
         if from.is_none() {
             // A Unix socket without a name cannot get a reply.
@@ -109,47 +103,6 @@ impl DatagramResponder {
             return Answer::Nothing;
         }
         if terms.echo { Answer::Echo } else { Answer::Made(head) }
-    }
-
-    /// Performs a planted fault: the reply is sent from here, spoiled, or delayed.
-    #[cold]
-    fn planted(&mut self, plant: PlantedFault, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
-        let (terms, served) = (*self.worker.shared.terms(), self.seen.received);
-        let mut reply = request.to_vec();
-        if !terms.echo {
-            reply = vec![0; terms.response];
-            terms.write_reply(terms.head_of(request).unwrap_or_default(), &mut reply);
-        }
-        match self.worker.shared.planted(plant, served) {
-            Planted::Nothing => {}
-            Planted::Stuck => self.is_stuck = true,
-            Planted::Spoil => spoil(plant, &mut reply),
-        }
-        let now_ns = monotonic_ns();
-        let (due, kept) = std::mem::take(&mut self.held).into_iter().partition(|(until_ns, _)| *until_ns <= now_ns);
-        self.held = kept;
-        let mut replies = vec![(*from, reply)];
-        match plant {
-            _ if self.is_stuck => replies.clear(),
-            PlantedFault::Lose { every } if served.is_multiple_of(every.max(1)) => replies.clear(),
-            PlantedFault::Repeat { every } if served.is_multiple_of(every.max(1)) => replies.extend(replies.clone()),
-            // The next one overtakes it.
-            PlantedFault::Swap { every } if served.is_multiple_of(every.max(1)) => {
-                self.held.extend(replies.drain(..).map(|reply| (0, reply)));
-            }
-            PlantedFault::Late { every, ns } if served.is_multiple_of(every.max(1)) => {
-                self.held.extend(replies.drain(..).map(|reply| (now_ns + ns, reply)));
-            }
-            _ => {}
-        }
-        let due: Vec<(u64, HeldReply)> = due;
-        for (peer, bytes) in replies.into_iter().chain(due.into_iter().map(|(_, reply)| reply)) {
-            match sent(fd, &peer, &bytes) {
-                Ok(_) => self.seen.sent += 1,
-                Err(_) => self.seen.unsent += 1,
-            }
-        }
-        Answer::Nothing
     }
 
     /// Stalls until it is stopped.
@@ -172,18 +125,4 @@ fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usiz
     outbox.bytes(0).copy_from_slice(bytes);
     outbox.set(0, SlotTarget { len: bytes.len(), peer: Some(peer) });
     outbox.send(fd, 0, 1)
-}
-
-fn spoil(plant: PlantedFault, reply: &mut Vec<u8>) {
-    match plant {
-        PlantedFault::ShortReply { .. } => reply.truncate(reply.len() / 2),
-        PlantedFault::LongReply { .. } => reply.push(0xee),
-        PlantedFault::Corrupt { .. } => {
-            // Its number stays; otherwise it would answer no request.
-            if let Some(last) = reply.last_mut() {
-                *last ^= 1;
-            }
-        }
-        _ => {}
-    }
 }

@@ -8,7 +8,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Arrived, Inbox, Outbox, PeerAddress, SlotTarget};
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::Errno;
@@ -17,7 +16,7 @@ use crate::EndError;
 use crate::call::datagram::responder::DatagramResponder;
 use crate::datagram::{Answer, DatagramHandler, ReceiverRing};
 use crate::end::thread_group::Flags;
-use crate::engine::{FlowIo, FlowStation, Stop, WAIT_MAX_NS, run_on};
+use crate::engine::{Always, FlowIo, FlowStation, Stop, WAIT_MAX_NS, run_on};
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;
 use crate::pace::Pace;
@@ -35,20 +34,6 @@ struct ServerIo<'a> {
     stop_requested: &'a AtomicBool,
     abort: &'a AtomicBool,
     report: EngineReport,
-}
-
-/// All requests of a thread: the next one is always wanted.
-struct Requests;
-
-impl Flow for Requests {
-    #[inline]
-    fn want(&mut self, _now_ns: u64) -> Want {
-        Want::Receive
-    }
-
-    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
-        true
-    }
 }
 
 /// Serves by system calls until it is stopped. A call moves `batch` datagrams of at most `read_size` bytes.
@@ -78,7 +63,7 @@ pub(super) fn serve(
         report: EngineReport::default(),
     };
     let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
-    let stop = run_on(&mut io, &mut Requests, slot, meter)?;
+    let stop = run_on(&mut io, &mut Always(Want::Receive), slot, meter)?;
     Ok((stop, io.report))
 }
 
@@ -181,26 +166,30 @@ pub(super) fn serve_by_ring(
     if let Some(len) = responder.made_len() {
         ring.make_replies(len, |reply| responder.make(reply))?;
     }
-    let mut server = RingServer { responder, fd, meter };
-    loop {
-        if abort.load(Ordering::Relaxed) {
-            return Ok((Stop::Aborted, ring.full_report()));
+    let mut io = RingIo { ring, responder, fd, stop_requested, abort };
+    let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
+    let stop = run_on(&mut io, &mut Always(Want::Receive), slot, meter)?;
+    Ok((stop, io.ring.full_report()))
+}
+
+/// The ring of a server's thread.
+struct RingIo<'a> {
+    ring: ReceiverRing,
+    responder: &'a mut DatagramResponder,
+    fd: BorrowedFd<'a>,
+    stop_requested: &'a AtomicBool,
+    abort: &'a AtomicBool,
+}
+
+impl FlowIo for RingIo<'_> {
+    /// Handles the completions that are there, waiting for the first.
+    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        if self.responder.is_stuck {
+            return Ok(Some(DatagramResponder::rest(self.stop_requested, self.abort)));
         }
-        let now_ns = monotonic_ns();
-        if !server.meter.continues(now_ns, stop_requested) {
-            return Ok((Stop::Time, ring.full_report()));
-        }
-        if server.responder.is_stuck {
-            return Ok((DatagramResponder::rest(stop_requested, abort), ring.full_report()));
-        }
-        // A wait of 0 ns would not even check.
-        let until_ns = server.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
-        match ring.wait(fd, until_ns - now_ns) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                return Err(EndError::io("waiting in io_uring")(error));
-            }
-            _ => ring.handle_completions(fd, &mut server).map_err(EndError::io("receiving requests on a ring"))?,
-        }
+        self.ring.wait(self.fd, WAIT_MAX_NS)?;
+        self.ring.handle_completions(self.fd, &mut RingServer { responder: self.responder, fd: self.fd, meter })?;
+        Ok(None)
     }
 }
 

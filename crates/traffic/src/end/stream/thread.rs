@@ -281,7 +281,7 @@ fn end_of<E: ReaderWork>(
         Some(ConnectionEnd::Failed { errno, .. }) => {
             Some(EndError::io("moving bytes")(io::Error::from_raw_os_error(errno)))
         }
-        Some(ConnectionEnd::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
+        Some(ConnectionEnd::Closed) | None if carried.refused => refused(carried.flow.planted_end, body, abort),
         Some(ConnectionEnd::Closed) | None => None,
     }
 }

@@ -38,7 +38,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     pub(super) fn begin(shared: &'h WorkerShared<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
         let mut worker = Worker {
             shared,
-            state: FlowState::new(flow, &shared.totals.footprint),
+            state: FlowState::new(flow),
             fd,
             share: shared.tally.share(),
             system_calls: 0,
@@ -52,7 +52,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         };
         let Worker { state, fd, share, system_calls, .. } = worker;
         shared.totals.system_calls.fetch_add(system_calls, Ordering::Relaxed);
-        shared.totals.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
+        state.add_up(&shared.totals);
         drop(share);
         shared.leave(handle, state.flow, fd, fault);
     }

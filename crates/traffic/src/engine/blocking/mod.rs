@@ -1,15 +1,15 @@
 //! The blocking engine: one thread per flow, `recv(2)` and `send(2)`, short counts accepted. Pipes and files use `read(2)` and
 //! `write(2)` in the same places.
 //!
-//! This file has the loop of a stream, whose flows already have threads; a [`FlowIo`] makes its calls. `thread_per_flow` starts threads
-//! for a party's flows.
+//! This file has the loop of a flow that already has a thread: of a stream, of datagrams, or of a server of datagrams. A [`FlowIo`]
+//! makes its calls. `thread_per_flow` starts threads for a party's flows.
 
 mod flow_thread;
 mod thread_per_flow;
 
 pub(super) use thread_per_flow::drive;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -42,6 +42,28 @@ pub(crate) trait FlowIo {
     fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// The counts of its calls, once they are over, if it has any.
+    fn report(self) -> Option<EngineReport>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// A flow without content: its calls know what they move.
+pub(crate) struct Always(pub(crate) Want);
+
+impl Flow for Always {
+    #[inline]
+    fn want(&mut self, _now_ns: u64) -> Want {
+        self.0
+    }
+
+    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+        true
+    }
 }
 
 /// Runs one flow until its time is up. Returns the counts of the mode's calls, if it has any.
@@ -55,56 +77,49 @@ pub fn run<F: Flow>(
     slot: FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let stop = match (mode, slot.fd) {
-        (FlowMode::Nothing, _) => run_nothing(flow, slot, meter)?,
-        (_, None) => return Err(unconnected()),
+    match (mode, slot.fd) {
+        (FlowMode::Nothing, _) => Ok((run_nothing(flow, slot, meter)?, None)),
+        (_, None) => Err(unconnected()),
         (FlowMode::Usual, Some(fd)) if is_socket(fd) => {
             let (read, write) =
                 (|buffer: &mut [u8]| socket::receive(fd, buffer), |bytes: &[u8]| socket::send(fd, bytes));
-            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+            carry(PlainIo::new(read, write, Meter::count), flow, slot, meter)
         }
         (FlowMode::Usual, Some(fd)) => {
             let (read, write) = (|buffer: &mut [u8]| sys_io::read(fd, buffer), |bytes: &[u8]| sys_io::write(fd, bytes));
-            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+            carry(PlainIo::new(read, write, Meter::count), flow, slot, meter)
         }
         (FlowMode::Endless, Some(fd)) => {
             let (read, write) =
                 (|buffer: &mut [u8]| read_endlessly(fd, buffer), |bytes: &[u8]| sys_io::write(fd, bytes));
-            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+            carry(PlainIo::new(read, write, Meter::count), flow, slot, meter)
         }
-        (FlowMode::QueuedCounts, Some(fd)) => return run_with_queued_counts(flow, fd, slot, meter),
-        (FlowMode::ZeroCopy, Some(fd)) => return send_by_zero_copy(flow, fd, slot, meter),
-        (FlowMode::SendFile(file), Some(fd)) => return send_file(flow, file, fd, slot, meter),
-        (FlowMode::Mapped, Some(fd)) => return receive_mapped(flow, fd, slot, meter),
-        (FlowMode::Encrypted(session), Some(fd)) => return run_tls(flow, fd, slot, session, meter),
-    };
-    Ok((stop, None))
+        (FlowMode::QueuedCounts, Some(fd)) => {
+            carry(QueuedCountsIo { fd, report: EngineReport::default() }, flow, slot, meter)
+        }
+        (FlowMode::ZeroCopy, Some(fd)) => carry(ZeroCopyIo { fd, sends: ZeroCopySends::default() }, flow, slot, meter),
+        (FlowMode::SendFile(file), Some(fd)) => {
+            carry(SendFileIo { fd, file, offset: 0, left: 0, calls: 0 }, flow, slot, meter)
+        }
+        (FlowMode::Mapped, Some(fd)) => receive_mapped(flow, fd, slot, meter),
+        (FlowMode::Encrypted(session), Some(fd)) => run_tls(flow, fd, slot, session, meter),
+    }
+}
+
+/// Runs one flow by these calls until its time is up.
+fn carry<F: Flow>(
+    mut io: impl FlowIo,
+    flow: &mut F,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let stop = run_on(&mut io, flow, slot, meter)?;
+    Ok((stop, io.report()))
 }
 
 /// Whether send(2) and recv(2) work on a descriptor: read(2) and write(2) take a longer way to the same socket.
 fn is_socket(fd: BorrowedFd<'_>) -> bool {
     SockRef::from(&fd).r#type().is_ok()
-}
-
-/// Reads a socket with `TCP_INQ` or `SO_INQ` by recvmsg(2), and counts the receives that brought the number of queued bytes.
-fn run_with_queued_counts<F: Flow>(
-    flow: &mut F,
-    fd: BorrowedFd<'_>,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
-    let read = |buffer: &mut [u8]| {
-        calls.set(calls.get() + 1);
-        let (received, queued) = socket_memory::receive(fd, buffer)?;
-        queued_counts.set(queued_counts.get() + u64::from(queued.is_some()));
-        Ok(received)
-    };
-    let write = |bytes: &[u8]| socket::send(fd, bytes);
-    let stop = run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?;
-    let report =
-        EngineReport { system_calls: calls.get(), queued_counts: queued_counts.get(), ..EngineReport::default() };
-    Ok((stop, Some(report)))
 }
 
 /// Reads or writes encrypted records of a session.
@@ -126,7 +141,7 @@ fn run_tls<F: Flow>(
         }
     };
     let stop = run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?;
-    let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
+    let report = EngineReport { system_calls: session.calls, ..EngineReport::default() };
     Ok((stop, Some(report)))
 }
 
@@ -222,13 +237,11 @@ where
 {
     #[inline]
     fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
-        match (self.read)(buffer)? {
-            0 => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
-            n => {
-                (self.count)(meter, n, buffer.len());
-                Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
-            }
+        let n = (self.read)(buffer)?;
+        if n > 0 {
+            (self.count)(meter, n, buffer.len());
         }
+        Ok(deliver(flow, &mut buffer[..n]))
     }
 
     #[inline]
@@ -240,6 +253,37 @@ where
         self.unsent.sent(n);
         flow.sent(n, 0);
         Ok(None)
+    }
+}
+
+/// Gives received bytes to their flow: none at the end of the stream.
+#[inline]
+fn deliver<F: Flow>(flow: &mut F, bytes: &mut [u8]) -> Option<Stop> {
+    match bytes.len() {
+        0 => Some(Stop::Ended(ConnectionEnd::Eof)),
+        _ => (!flow.received(bytes, 0)).then_some(Stop::Refused),
+    }
+}
+
+/// recvmsg(2) of a socket with `TCP_INQ` or `SO_INQ`: counts the receives that brought the number of queued bytes.
+struct QueuedCountsIo<'a> {
+    fd: BorrowedFd<'a>,
+    report: EngineReport,
+}
+
+impl FlowIo for QueuedCountsIo<'_> {
+    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        self.report.system_calls += 1;
+        let (n, queued) = socket_memory::receive(self.fd, buffer)?;
+        self.report.queued_counts += u64::from(queued.is_some());
+        if n > 0 {
+            meter.count(n, buffer.len());
+        }
+        Ok(deliver(flow, &mut buffer[..n]))
+    }
+
+    fn report(self) -> Option<EngineReport> {
+        Some(self.report)
     }
 }
 
@@ -262,8 +306,14 @@ impl FlowIo for MappedIo<'_> {
     /// Maps or copies the next bytes; waits for some where there are none.
     fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
         if self.to_copy > 0 {
+            self.report.system_calls += 1;
             let most = self.to_copy.min(buffer.len());
-            return self.copy(flow, &mut buffer[..most], meter);
+            let n = socket::receive(self.fd, &mut buffer[..most])?;
+            self.to_copy -= n;
+            if n > 0 {
+                meter.count(n, most);
+            }
+            return Ok(deliver(flow, &mut buffer[..n]));
         }
         self.report.system_calls += 1;
         self.report.mapping_calls += 1;
@@ -292,22 +342,8 @@ impl FlowIo for MappedIo<'_> {
     }
 }
 
-impl MappedIo<'_> {
-    fn copy<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
-        self.report.system_calls += 1;
-        match socket::receive(self.fd, buffer)? {
-            0 => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
-            n => {
-                self.to_copy = self.to_copy.saturating_sub(n);
-                meter.count(n, buffer.len());
-                Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
-            }
-        }
-    }
-}
-
 /// Reads until the flow's time is up.
-pub(super) fn receive_mapped<F: Flow>(
+fn receive_mapped<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
@@ -351,19 +387,10 @@ impl FlowIo for SendFileIo<'_> {
         flow.sent(moved, 0);
         Ok(None)
     }
-}
 
-/// Writes until the flow's time is up.
-pub(super) fn send_file<F: Flow>(
-    flow: &mut F,
-    file: &SourceFile,
-    fd: BorrowedFd<'_>,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let mut io = SendFileIo { fd, file, offset: 0, left: 0, calls: 0 };
-    let stop = run_on(&mut io, flow, slot, meter)?;
-    Ok((stop, Some(EngineReport { system_calls: io.calls, ..EngineReport::default() })))
+    fn report(self) -> Option<EngineReport> {
+        Some(EngineReport { system_calls: self.calls, ..EngineReport::default() })
+    }
 }
 
 struct ZeroCopyIo<'a> {
@@ -386,20 +413,12 @@ impl FlowIo for ZeroCopyIo<'_> {
         }
         Ok(None)
     }
-}
 
-/// Writes until the flow's time is up.
-pub(super) fn send_by_zero_copy<F: Flow>(
-    flow: &mut F,
-    fd: BorrowedFd<'_>,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let mut io = ZeroCopyIo { fd, sends: ZeroCopySends::default() };
-    let stop = run_on(&mut io, flow, slot, meter)?;
-    let mut report = EngineReport::default();
-    io.sends.finish(fd, &mut report);
-    Ok((stop, Some(report)))
+    fn report(self) -> Option<EngineReport> {
+        let mut report = EngineReport::default();
+        self.sends.finish(self.fd, &mut report);
+        Some(report)
+    }
 }
 
 // The null engine: the blocking loop with calls that do nothing, which measures the harness's own cost.

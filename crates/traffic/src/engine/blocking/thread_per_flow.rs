@@ -162,7 +162,8 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
 
     fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), EndError> {
         let shared = self.shared;
-        shared.live.fetch_add(1, Ordering::Relaxed);
+        let live = shared.live.fetch_add(1, Ordering::Relaxed) + 1;
+        shared.totals.most_flows.fetch_max(live as u64, Ordering::Relaxed);
         let stack = if shared.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
         let page_offset = PageOffset::of_thread();
         let spawned =

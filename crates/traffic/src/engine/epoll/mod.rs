@@ -22,7 +22,7 @@ use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::system_calls::Calls;
 use crate::engine::{ACCEPTS_MAX, Station, Stop};
-use crate::flow::Party;
+use crate::flow::{Party, Want};
 use crate::meter::Meter;
 
 /// Events taken at one wake-up.
@@ -122,20 +122,18 @@ impl Port for Readiness {
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.try_to_send(index, now_ns)
-    }
-
-    fn receive<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.try_to_receive(index, now_ns)
-    }
-
-    fn send_or_receive<P: Party>(
+    #[inline]
+    fn transfer<P: Party>(
         driver: &mut EpollLoop<'_, P>,
         index: u32,
+        want: Want,
         now_ns: &mut u64,
     ) -> Result<Then, EndError> {
-        driver.try_both(index, now_ns)
+        match want {
+            Want::Send => driver.try_to_send(index, now_ns),
+            Want::Both => driver.try_both(index, now_ns),
+            _ => driver.try_to_receive(index, now_ns),
+        }
     }
 
     fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), EndError> {

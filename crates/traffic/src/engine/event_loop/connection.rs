@@ -294,9 +294,8 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 continue;
             }
             let then = match next.want {
-                Want::Send => I::send(self, index, &mut now_ns)?,
-                Want::Receive | Want::ReceiveUntil(_) => {
-                    let then = I::receive(self, index, &mut now_ns)?;
+                want @ (Want::Send | Want::Both | Want::Receive | Want::ReceiveUntil(_)) => {
+                    let then = I::transfer(self, index, want, &mut now_ns)?;
                     if let Want::ReceiveUntil(until_ns) = next.want
                         && then == Then::Rest
                         && self.slots[index as usize].waits == WaitingFor::Receive
@@ -305,7 +304,6 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                     }
                     then
                 }
-                Want::Both => I::send_or_receive(self, index, &mut now_ns)?,
                 Want::Done => {
                     self.leave(index);
                     Then::Rest

@@ -23,7 +23,7 @@ use crate::EndError;
 use crate::engine::flow_state::time_for;
 use crate::engine::timers::Timers;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
-use crate::flow::{Flow, Party};
+use crate::flow::{Flow, Party, Want};
 use crate::meter::Meter;
 
 /// The listener's token; those of connections, an index and a generation, never reach this value.
@@ -78,16 +78,11 @@ pub(super) trait Port: Sized {
     /// `false`: the time is up.
     fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, EndError>;
 
-    /// Sends what can be sent at once for a flow, and arranges for the rest.
-    fn send<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, EndError>;
-
-    /// As [`send`](Port::send), for a flow that wants to receive.
-    fn receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, EndError>;
-
-    /// As [`send`](Port::send), for a flow that wants both and whose peer may still send.
-    fn send_or_receive<P: Party>(
+    /// Moves what can be moved at once for a flow that wants to send, to receive, or both, and arranges for the rest.
+    fn transfer<P: Party>(
         driver: &mut Driver<'_, P, Self>,
         index: u32,
+        want: Want,
         now_ns: &mut u64,
     ) -> Result<Then, EndError>;
 

@@ -190,6 +190,7 @@ impl<P: Party> Root<'_, P> {
     }
 
     fn start(&self, flow: P::Flow, stream: Option<Stream>, is_connecting: bool) {
+        self.shared.totals.most_flows.fetch_max(self.live as u64, Ordering::Relaxed);
         tokio::spawn(FlowTask::new(flow, stream, is_connecting, self.shared).run());
     }
 }

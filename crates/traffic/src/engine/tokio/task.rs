@@ -106,7 +106,7 @@ impl<F: Flow> FlowTask<F> {
         is_connecting: bool,
         shared: &Arc<TaskShared<F>>,
     ) -> FlowTask<F> {
-        let mut state = FlowState::new(flow, &shared.totals.footprint);
+        let mut state = FlowState::new(flow);
         state.has_connected = is_connecting;
         FlowTask(Some(TaskConnection { state, stream, alarm: None, shared: Arc::clone(shared) }))
     }
@@ -137,7 +137,7 @@ impl<F: Flow> TaskConnection<F> {
     /// Leaves the task with a request.
     fn post(self, request: impl FnOnce(F, Option<OwnedFd>) -> TaskRequest<F>) {
         let TaskConnection { state, stream, shared, .. } = self;
-        shared.totals.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
+        state.add_up(&shared.totals);
         // A connection that cannot be taken back is closed.
         let fd = stream.and_then(|stream| stream.into_fd().ok());
         shared.post(request(state.flow, fd));

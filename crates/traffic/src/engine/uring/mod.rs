@@ -26,7 +26,7 @@ use crate::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::connection::{Loop, Operations, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
-use crate::flow::Party;
+use crate::flow::{Party, Want};
 use crate::meter::Meter;
 
 /// Submissions that fit at once: a batch of this size is a system call in any case.
@@ -177,16 +177,18 @@ impl Port for RingPort {
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.queue_send(index, now_ns)
-    }
-
-    fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.deliver_or_wait(index, now_ns)
-    }
-
-    fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.queue_both(index, now_ns)
+    #[inline]
+    fn transfer<P: Party>(
+        driver: &mut Loop<'_, P>,
+        index: u32,
+        want: Want,
+        now_ns: &mut u64,
+    ) -> Result<Then, EndError> {
+        match want {
+            Want::Send => driver.queue_send(index, now_ns),
+            Want::Both => driver.queue_both(index, now_ns),
+            _ => driver.deliver_or_wait(index, now_ns),
+        }
     }
 
     fn watch_attempt<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), EndError> {

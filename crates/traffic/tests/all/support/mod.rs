@@ -3,6 +3,7 @@
 
 pub mod caller;
 pub mod echo;
+pub mod faulty_server;
 pub mod habits;
 pub mod mirror;
 pub mod relay;
