@@ -43,7 +43,7 @@ pub(crate) fn send_ticket(fd: BorrowedFd<'_>, shown: &Shown) {
 }
 
 /// Reports that the reader runs, again after each ticket, until something else arrives.
-pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBool) {
+pub(crate) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBool) {
     // Nothing has been sent yet, so there is room; a closed source shows when nothing arrives.
     let _ = socket::send_now(fd, BEGUN);
     let Some(shown) = shown else { return };
@@ -64,7 +64,7 @@ pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBoo
 }
 
 /// Reports that the reader runs until the source's first datagram arrives: a source without tickets does not confirm the report.
-pub(super) fn begin_until_data(fd: BorrowedFd<'_>, abort: &AtomicBool) {
+pub(crate) fn begin_until_data(fd: BorrowedFd<'_>, abort: &AtomicBool) {
     while !abort.load(Ordering::Relaxed) {
         // A closed source shows when nothing arrives.
         let _ = socket::send_now(fd, BEGUN);
@@ -79,7 +79,7 @@ pub(super) fn begin_until_data(fd: BorrowedFd<'_>, abort: &AtomicBool) {
 }
 
 /// Waits until the reader runs. `false` if the sink does not want the stream.
-pub(super) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
+pub(crate) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
     let SourceLoop { fd, abort, stop_requested, limit } = run;
     let within_limit = || limit.is_none_or(|limit| limit.allows(0, monotonic_ns()));
     while !abort.load(Ordering::Relaxed) && within_limit() {
@@ -104,7 +104,7 @@ pub(super) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: b
 }
 
 /// Announces the end until the sink has received it, is closed, or the watchdog ends this.
-pub(super) fn announce(fd: BorrowedFd<'_>, is_far: bool, abort: &AtomicBool) {
+pub(crate) fn announce(fd: BorrowedFd<'_>, is_far: bool, abort: &AtomicBool) {
     let began = Instant::now();
     while !(abort.load(Ordering::Relaxed) || is_far && began.elapsed() > FAREWELL) {
         // A full queue will have room. But a sink may have answered and closed since the last check: then a Unix socket
@@ -125,13 +125,13 @@ pub(super) fn announce(fd: BorrowedFd<'_>, is_far: bool, abort: &AtomicBool) {
 }
 
 /// Answers that the end was received.
-pub(super) fn answer(fd: BorrowedFd<'_>) {
+pub(crate) fn answer(fd: BorrowedFd<'_>) {
     // A source that does not receive it announces its end again, to a socket that is closed by then, and learns it so.
     let _ = socket::send_now(fd, &[]);
 }
 
 /// Whether a failed send means that the other socket is closed.
-pub(super) fn is_gone(error: &io::Error) -> bool {
+pub(crate) fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected)
 }

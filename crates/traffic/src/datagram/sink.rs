@@ -25,7 +25,7 @@ use crate::stream::{ReaderWork, SinkFlow};
 pub(super) const ENDED: Stop = Stop::Ended(ConnectionEnd::Eof);
 
 /// A way to take datagrams from the kernel. Its loop is compiled for each.
-pub(super) trait MessageReceiver<E: ReaderWork> {
+pub(crate) trait MessageReceiver<E: ReaderWork> {
     /// Takes the datagrams that are there, waiting for the first. Also returns why the reader stops, if it does: the sender announced
     /// its end, or the reader refuses the bytes.
     fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)>;
@@ -88,12 +88,12 @@ impl<E: ReaderWork, R: MessageReceiver<E> + ?Sized> FlowIo for ReceiverIo<'_, E,
 pub(crate) struct SinkReader<E> {
     flow: usize,
     /// The ticket that the source on another host sends until it has received the report that the reader runs.
-    pub(super) shown: Option<Shown>,
+    pub(crate) shown: Option<Shown>,
     size: u64,
     pub(crate) reader: SinkFlow<E>,
     verify: Option<Pattern>,
     mismatch: Option<Mismatch>,
-    pub(super) ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Bytes kept, in the flow's whole life.
     pub(crate) bytes: u64,
     /// Bytes compared with the pattern.
@@ -104,7 +104,7 @@ pub(crate) struct SinkReader<E> {
 }
 
 impl<E: ReaderWork> SinkReader<E> {
-    pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> SinkReader<E> {
+    pub(crate) fn new(setup: &Setup, flow: usize, effort: E) -> SinkReader<E> {
         // Bytes that may be lost have no offset in a stream: they are compared by their datagram's number.
         let plant = setup.planted().filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };

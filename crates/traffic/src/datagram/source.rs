@@ -25,7 +25,7 @@ use crate::setup::{Setup, TransferLimit};
 
 /// The result of one call, or of one turn of a ring.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BatchResult {
+pub(crate) struct BatchResult {
     pub(super) bytes: usize,
     pub(super) datagrams: u64,
     pub(super) packets: u64,
@@ -34,7 +34,7 @@ pub(super) struct BatchResult {
 }
 
 /// A way to hand datagrams to the kernel. Its loop is compiled for each.
-pub(super) trait MessageSender {
+pub(crate) trait MessageSender {
     /// Packs datagrams unless some wait already, and sends.
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult>;
 
@@ -99,12 +99,12 @@ impl<S: MessageSender + ?Sized> FlowIo for SenderIo<'_, S> {
 
 /// Writes the content of datagrams: their numbers, and the plan's bytes.
 #[derive(Debug)]
-pub(super) struct Packer {
+pub(crate) struct Packer {
     /// Bytes of a datagram.
     pub(super) size: usize,
     next: u64,
     /// Numbers below this were sent.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     fill: Fill,
     turn: u8,
     verify: Option<Pattern>,
@@ -119,7 +119,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new(setup: &Setup, flow: usize) -> Packer {
+    pub(crate) fn new(setup: &Setup, flow: usize) -> Packer {
         let planted = |plant: &PlantedFault| flow == 0 && plant.is_of_source();
         let (fill, plant) = (setup.writer_work(), setup.planted().filter(planted));
         let layout = setup.layout();

@@ -9,10 +9,9 @@ use bytegauge_model::{EndRole, Engine, EngineReport, MessageParts, MessageWrites
 use crate::EndError;
 use crate::address::Address;
 use crate::call::{Client, ClientCounts, Clients, Connector, Terms, Waiting, carry_alone, datagram};
-use crate::end::end_plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{enough_files, threads};
-use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station, Stop};
 use crate::message::{Body, Peer};
 use crate::meter::Meter;

@@ -3,8 +3,6 @@
 mod channel;
 mod client;
 mod datagram;
-mod end_plan;
-mod gate;
 mod pool;
 mod relay;
 mod relay_program;

@@ -8,10 +8,9 @@ use bytegauge_sys::proc_stat::MachineSample;
 
 use crate::EndError;
 use crate::address::Address;
-use crate::end::end_plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
-use crate::end::thread_group::{EndThread, ThreadResults, ThreadStart};
+use crate::end::thread_group::{EndPlan, EndThread, ThreadResults, ThreadStart};
 use crate::message::{Body, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};

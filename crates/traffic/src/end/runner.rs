@@ -13,8 +13,7 @@ use bytegauge_model::{CallReport, EndCounts, EndReport, Engine, EngineReport, Fl
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
-use crate::end::end_plan::EndPlan;
-use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults};
 use crate::engine::Stop;
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};

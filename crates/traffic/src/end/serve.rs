@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 
 use crate::address::Address;
-use crate::end::end_plan::EndPlan;
 use crate::end::runner::{self, EndResult};
+use crate::end::thread_group::EndPlan;
 use crate::end::{client, relay, relay_program, server, stream};
 use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;

@@ -11,9 +11,8 @@ use bytegauge_sys::socket_memory::drops;
 
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen, reply_file};
-use crate::end::end_plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
-use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station};
 use crate::message::{Body, Peer, Reply};
 use crate::meter::{Meter, Schedule};

@@ -19,17 +19,15 @@ use bytegauge_sys::{children, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::end_plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
 use crate::end::stream::thread::StreamThread;
-use crate::end::thread_group::{EndThread, Flags, ThreadResults};
+use crate::end::thread_group::{EndPlan, EndThread, Flags, LARGE_STACK, SMALL_STACK, ThreadResults};
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
 use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile, urgent};
 use crate::tls::session::Session;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
-use crate::transport::device::Alone;
-use crate::transport::{Joint, Listening, joint};
+use crate::transport::{self, Listening};
 use crate::{EndError, iperf3, tls};
 
 /// One end of a stream, connected to the other.
@@ -45,7 +43,7 @@ struct StreamEnd {
     /// The file of its writers, if they have one.
     file: Option<Arc<SourceFile>>,
     /// Held until `Go`: a pipe keeps its name until the source has opened it too.
-    _listening: Option<Box<dyn Listening>>,
+    _listening: Option<Listening>,
 }
 
 impl StreamEnd {
@@ -69,8 +67,6 @@ impl StreamEnd {
                 "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
             return Err(EndError::Missing(why.into()));
         }
-        let joins = setup.has_two_ends() || setup.is_external();
-        let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
         let mut listening = None;
         let mut iperf3 = None;
         let fds = match (role.side(), address) {
@@ -80,18 +76,18 @@ impl StreamEnd {
                 fds
             }
             (Side::Sink, _) => {
-                let listener = listening.insert(joint.listen(setup)?);
-                if !peer.reply(Reply::Listening(listener.address())) {
+                let listener = listening.insert(transport::listen(setup)?);
+                if !peer.reply(Reply::Listening(listener.address.clone())) {
                     return Ok(None);
                 }
-                let accepted = listener.accept(setup)?;
+                let accepted = (listener.accept)(setup)?;
                 if setup.shares_port() {
                     // All expected connections are here: the agent gets its port back.
                     listening = None;
                 }
                 accepted
             }
-            (Side::Source, Some(address)) => joint.connect(address, setup)?,
+            (Side::Source, Some(address)) => transport::connect(address, setup)?,
             (Side::Source, None) => return Err(EndError::Impossible("a source was opened without an address".into())),
         };
         for (flow, fd) in fds.iter().enumerate().filter(|_| transport.is_datagram()) {
@@ -120,11 +116,6 @@ impl StreamEnd {
     fn threads(&self) -> usize {
         if carries_many(&self.setup) { 1 } else { self.setup.flows() }
     }
-}
-
-/// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
-fn lone(setup: &Setup) -> &'static dyn Joint {
-    if setup.transport().two_ended() { &Alone } else { joint(setup.transport()) }
 }
 
 /// Whether one thread drives all flows.

@@ -1,23 +1,71 @@
-//! The threads of one end: pinned, started together, watched, woken, joined.
+//! The threads of one end, whatever its role: what they are ([`EndPlan`]), and how they are pinned, started together at a gate,
+//! watched, woken, and joined.
 //!
 //! The watchdog is the thread that waits for them. It sleeps without a timer tick: a thread that has to leave, or is late, is
 //! woken out of its wait by signals, repeatedly until it has reported, since one signal may come a moment too early.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::affinity;
-use bytegauge_sys::clock;
+use bytegauge_sys::buffer::PageOffset;
+use bytegauge_sys::clock::{self, monotonic_ns};
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 
 use crate::EndError;
-pub use crate::end::end_plan::EndPlan;
-use crate::end::gate::Gate;
-use crate::setup::TransferLimit;
+use crate::lock;
+use crate::setup::{Bound, Setup, TransferLimit};
+
+/// Stack of a thread with one flow: there may be thousands of them.
+pub(crate) const SMALL_STACK: usize = 256 << 10;
+
+/// Stack of a thread with an engine of its own.
+pub(crate) const LARGE_STACK: usize = 2 << 20;
+
+/// The threads of an end, and when it is over.
+#[derive(Clone, Debug, Default)]
+pub struct EndPlan {
+    /// The task, for the watchdog's message.
+    pub(crate) what: String,
+    /// The threads' name, followed by a number.
+    pub(crate) name: &'static str,
+    /// The CPU of each; `None`: not pinned.
+    pub(crate) cpus: Vec<Option<usize>>,
+    /// The flag that reduces their number.
+    pub(crate) fewer: &'static str,
+    /// Stack size of each, bytes.
+    pub(crate) stack: usize,
+    /// Where their buffers begin within a page.
+    pub(crate) page_offset: PageOffset,
+    /// Whether they, or threads that they start, wait for given times: they are then woken as exactly as the kernel can.
+    pub(crate) waits: bool,
+    /// Whether they work before `Go`: they are woken by it, and report even if the trial is called off.
+    pub(crate) works_before: bool,
+    /// Whether the end continues until it is stopped, rather than by its schedule.
+    pub(crate) until_stopped: bool,
+    /// How long it may take from `Go`, or from the stop, before it counts as stalled, nanoseconds.
+    pub(crate) patience_ns: u64,
+    /// If only some of its threads follow the schedule, those; the others continue until the end is stopped, after that.
+    pub(crate) windowed: Option<Range<usize>>,
+    /// Its limits, if its host's owner sets any.
+    pub(crate) bound: Option<Bound>,
+}
+
+impl EndPlan {
+    /// Threads on these CPUs that wait for `Go` and have nothing of their own, without a time limit.
+    pub fn of(what: String, name: &'static str, cpus: Vec<Option<usize>>, fewer: &'static str) -> EndPlan {
+        EndPlan { what, name, cpus, fewer, stack: LARGE_STACK, patience_ns: u64::MAX, ..EndPlan::default() }
+    }
+
+    /// The same with the limits of a setup, and with buffers where it places them.
+    pub(crate) fn within(self, setup: &Setup) -> EndPlan {
+        EndPlan { page_offset: setup.page_offset(), bound: setup.bound, ..self }
+    }
+}
 
 /// How long a thread may take to leave before it is abandoned.
 const ABORT: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 1 });
@@ -121,8 +169,7 @@ impl<T> ThreadStart<T> {
     /// Reports that everything is prepared, and waits at the gate: the time of its opening, nanoseconds of the monotonic
     /// clock. `None` if the trial was called off.
     pub(crate) fn begin(&mut self) -> Option<u64> {
-        self.ready();
-        self.gate.wait()
+        self.begin_doing(Duration::MAX, || {})
     }
 
     /// The same, calling `what` at once and repeatedly until the gate opens.
@@ -309,6 +356,63 @@ fn prepare(waits: bool, cpu: Option<usize>) -> Prepared {
 
 fn dead(what: &str) -> EndError {
     EndError::Impossible(format!("a thread died in the middle of {what}"))
+}
+
+// The gate at which threads wait for `Go`: all start together, or none does.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GateState {
+    Shut,
+    Open { at_ns: u64 },
+    CalledOff,
+}
+
+/// A gate for any number of threads.
+#[derive(Debug)]
+pub(super) struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+    /// The time of opening, for threads that do not wait; 0 until then.
+    pub(super) opened_ns: Arc<AtomicU64>,
+}
+
+impl Gate {
+    pub(super) fn new() -> Gate {
+        Gate { state: Mutex::new(GateState::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
+    }
+
+    /// Waits, calling `what` at once and repeatedly. Returns the time of opening, nanoseconds of the monotonic clock; `None` if the
+    /// trial was called off.
+    pub(super) fn wait_doing(&self, every: Duration, mut what: impl FnMut()) -> Option<u64> {
+        loop {
+            what();
+            let state = lock(&self.state);
+            let waited = self.changed.wait_timeout_while(state, every, |state| *state == GateState::Shut);
+            match *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                GateState::Shut => {}
+                GateState::Open { at_ns } => return Some(at_ns),
+                GateState::CalledOff => return None,
+            }
+        }
+    }
+
+    pub(super) fn open(&self) {
+        let at_ns = monotonic_ns();
+        self.opened_ns.store(at_ns, Ordering::Release);
+        self.set(GateState::Open { at_ns });
+    }
+
+    pub(super) fn call_off(&self) {
+        self.set(GateState::CalledOff);
+    }
+
+    fn set(&self, to: GateState) {
+        let mut state = lock(&self.state);
+        if *state == GateState::Shut {
+            *state = to;
+        }
+        self.changed.notify_all();
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 mod copy_methods;
 mod flow;
 mod programs;
-mod socket;
 mod sockmap;
 mod state;
 mod thread_only_copies;
@@ -29,8 +28,7 @@ use bytegauge_sys::affinity;
 
 pub(crate) use programs::{charged, version, words};
 pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
-pub use socket::{Upstream, listen};
-pub use state::RelayShared;
+pub use state::{RelayShared, Upstream, listen};
 
 use crate::end::thread_group::Flags;
 use crate::meter::Meter;

@@ -20,72 +20,56 @@ use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::sockets::abstract_name;
-use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
+use crate::transport::{JOIN_TIMEOUT, Listening, set_options, uninterrupted};
 
 /// The `SO_RCVBUF` that `auto` requests for a socket that receives UDP. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than a sender sends while its reader waits for a CPU.
 const RECEIVE_BUFFER: u64 = 4 << 20;
 
-/// The joint of `udp`, `udp6` and `unix-dgram`.
-pub struct DatagramJoint;
+/// The sink's side.
+pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    if let Some(far) = &setup.far {
+        let admission = UdpAdmission::open(setup, far)?;
+        let address = Address::Ip(admission.address);
+        return Ok(Listening { address, accept: Box::new(move |setup| admission.accept(setup)) });
+    }
+    let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let sockets = (0..setup.joined()).map(|flow| {
+        let socket = bound(&of_flow(&name, Side::Sink, flow, setup)?)?;
+        prepare_sink(&socket, setup)?;
+        Ok(socket)
+    });
+    let mut sockets = sockets.collect::<Result<Vec<Socket>, EndError>>()?;
+    let port = |socket: &Socket| Ok(socket.local_addr()?.as_socket());
+    let ports = sockets.iter().filter_map(|socket| port(socket).transpose()).collect::<io::Result<Vec<_>>>();
+    let ports = ports.map_err(EndError::io("naming a UDP socket"))?;
+    let address = if setup.transport().is_udp() { Address::Ports(ports) } else { Address::Abstract(name) };
+    let accept = move |_: &Setup| std::mem::take(&mut sockets).into_iter().map(greeted).collect();
+    Ok(Listening { address, accept: Box::new(accept) })
+}
 
-impl Joint for DatagramJoint {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        if let Some(far) = &setup.far {
-            return Ok(Box::new(UdpAdmission::open(setup, far)?));
+/// The source's side.
+pub(super) fn connect(address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+    let (is_udp, is_far) = (setup.transport().is_udp(), setup.far.is_some());
+    let joined = (0..setup.joined()).map(|flow| {
+        let (name, sink) = match address {
+            // Another host names no addresses: it could name those of third parties.
+            Address::Ports(ports) if is_udp && !is_far && flow < ports.len() => ("", ports[flow].into()),
+            // One port for all flows.
+            Address::Ip(port) if is_udp && is_far => ("", (*port).into()),
+            Address::Abstract(name) if !is_udp => (name.as_str(), of_flow(name, Side::Sink, flow, setup)?),
+            _ => return Err(EndError::Impossible(format!("a datagram socket cannot connect to {address:?}"))),
+        };
+        let socket = bound(&of_flow(name, Side::Source, flow, setup)?)?;
+        set_options(&socket, Moment::Own, Side::Source, setup)?;
+        socket.connect(&sink).map_err(EndError::io("connecting a datagram socket"))?;
+        if !is_far {
+            socket.send(&[]).map_err(EndError::io("greeting the sink"))?;
         }
-        let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let sockets = (0..setup.joined()).map(|flow| {
-            let socket = bound(&of_flow(&name, Side::Sink, flow, setup)?)?;
-            prepare_sink(&socket, setup)?;
-            Ok(socket)
-        });
-        let sockets = sockets.collect::<Result<Vec<Socket>, EndError>>()?;
-        let port = |socket: &Socket| Ok(socket.local_addr()?.as_socket());
-        let ports = sockets.iter().filter_map(|socket| port(socket).transpose()).collect::<io::Result<Vec<_>>>();
-        let ports = ports.map_err(EndError::io("naming a UDP socket"))?;
-        let address = if setup.transport().is_udp() { Address::Ports(ports) } else { Address::Abstract(name) };
-        Ok(Box::new(Ungreeted { sockets, address }))
-    }
-
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        let (is_udp, is_far) = (setup.transport().is_udp(), setup.far.is_some());
-        let joined = (0..setup.joined()).map(|flow| {
-            let (name, sink) = match address {
-                // Another host names no addresses: it could name those of third parties.
-                Address::Ports(ports) if is_udp && !is_far && flow < ports.len() => ("", ports[flow].into()),
-                // One port for all flows.
-                Address::Ip(port) if is_udp && is_far => ("", (*port).into()),
-                Address::Abstract(name) if !is_udp => (name.as_str(), of_flow(name, Side::Sink, flow, setup)?),
-                _ => return Err(EndError::Impossible(format!("a datagram socket cannot connect to {address:?}"))),
-            };
-            let socket = bound(&of_flow(name, Side::Source, flow, setup)?)?;
-            set_options(&socket, Moment::Own, Side::Source, setup)?;
-            socket.connect(&sink).map_err(EndError::io("connecting a datagram socket"))?;
-            if !is_far {
-                socket.send(&[]).map_err(EndError::io("greeting the sink"))?;
-            }
-            Ok(socket.into())
-        });
-        joined.collect()
-    }
-}
-
-/// Sockets that wait for their sources.
-struct Ungreeted {
-    sockets: Vec<Socket>,
-    address: Address,
-}
-
-impl Listening for Ungreeted {
-    fn address(&self) -> Address {
-        self.address.clone()
-    }
-
-    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
-    }
+        Ok(socket.into())
+    });
+    joined.collect()
 }
 
 /// A sink's socket, connected to the source that greets it.
@@ -213,12 +197,8 @@ impl UdpAdmission {
     }
 }
 
-impl Listening for UdpAdmission {
-    fn address(&self) -> Address {
-        Address::Ip(self.address)
-    }
-
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+impl UdpAdmission {
+    fn accept(&self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();
         // One byte more than a ticket, so that longer messages are noticed.
@@ -272,9 +252,9 @@ mod tests {
         let third = UdpSocket::bind("127.0.0.1:0").unwrap();
         let named = Address::Ports(vec![third.local_addr().unwrap()]);
         let mut setup = Setup::unchecked(Spec::from([("transport", "udp".into())]));
-        assert!(DatagramJoint.connect(&named, &setup).is_ok());
+        assert!(connect(&named, &setup).is_ok());
         setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
-        assert!(matches!(DatagramJoint.connect(&named, &setup), Err(EndError::Impossible(_))));
+        assert!(matches!(connect(&named, &setup), Err(EndError::Impossible(_))));
     }
 }
 
@@ -308,7 +288,7 @@ mod datagram_admission_tests {
     fn only_tickets_are_admitted_and_answered() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(3, ticket);
-        let mut admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
+        let admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
         let at = admission.address;
         let other = Ticket::fresh().unwrap();
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
@@ -346,7 +326,7 @@ mod datagram_admission_tests {
     fn a_replay_from_another_address_is_ignored() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(2, ticket);
-        let mut admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
+        let admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
         let forged = (0..2).map(|flow| showing_from("127.0.0.2:0", admission.address, &ticket.shown_by(flow)));
         let forged: Vec<UdpSocket> = forged.collect();
         let flows: Vec<UdpSocket> = (0..2).map(|flow| showing(admission.address, &ticket.shown_by(flow))).collect();

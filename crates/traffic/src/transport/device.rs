@@ -8,32 +8,15 @@ use bytegauge_model::Transport;
 use crate::EndError;
 use crate::address::Address;
 use crate::setup::Setup;
-use crate::transport::{Joint, Listening};
+use crate::transport::Listening;
 
-/// The joint of a path, and of the null engine.
-pub struct Alone;
-
-struct NoListener;
-
-impl Joint for Alone {
-    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
-        Ok(Box::new(NoListener))
-    }
-
-    fn connect(&self, address: &Address, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        Err(EndError::Impossible(format!("there is no writer to {address:?}")))
-    }
-}
-
-impl Listening for NoListener {
-    fn address(&self) -> Address {
-        Address::Alone
-    }
-
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+/// The sink without a source.
+pub(super) fn alone() -> Listening {
+    let accept = |setup: &Setup| {
         let Transport::Source(path) = setup.transport() else { return Ok(Vec::new()) };
         (0..setup.joined()).map(|_| open(path).map(OwnedFd::from)).collect()
-    }
+    };
+    Listening { address: Address::Alone, accept: Box::new(accept) }
 }
 
 /// Opens a source, or returns why it is none.

@@ -1,4 +1,4 @@
-//! Transports: how two ends are joined. One file per transport, one line in [`joint`].
+//! Transports: how two ends are joined. One file per kind, with a line in [`listen`] and in [`connect`].
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
@@ -27,40 +27,37 @@ use crate::transport::options::Moment;
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A sink that waits for its source.
-pub trait Listening: Send {
+pub(crate) struct Listening {
     /// The address for the source.
-    fn address(&self) -> Address;
-
-    /// Accepts one connection per flow, in the order in which the source made them.
-    ///
-    /// # Errors
-    /// If the source does not connect in time, or an option is refused.
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError>;
+    pub(crate) address: Address,
+    /// Accepts one connection per flow, in the order in which the source made them; fails if the source does not connect in time, or an
+    /// option is refused. Holds what the source still needs afterwards.
+    pub(crate) accept: Box<dyn FnMut(&Setup) -> Result<Vec<OwnedFd>, EndError> + Send>,
 }
 
-/// One way to join two ends.
-pub trait Joint: Sync {
-    /// Prepares the sink's side.
-    ///
-    /// # Errors
-    /// [`EndError::Missing`] if the machine lacks the transport or an option.
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError>;
-
-    /// Joins the source's side: one descriptor per flow.
-    ///
-    /// # Errors
-    /// As for [`Joint::listen`], and if there is no listener.
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError>;
+/// Prepares the sink's side. Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
+///
+/// # Errors
+/// [`EndError::Missing`] if the machine lacks the transport or an option.
+pub(crate) fn listen(setup: &Setup) -> Result<Listening, EndError> {
+    match setup.transport() {
+        _ if !setup.has_two_ends() && !setup.is_external() => Ok(device::alone()),
+        Transport::Pipe => pipe::listen(setup),
+        transport if transport.is_datagram() => datagram::listen(setup),
+        _ => sockets::listen(setup),
+    }
 }
 
-/// The joint of a transport.
-pub fn joint(transport: &Transport) -> &'static dyn Joint {
-    match transport {
-        Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &sockets::SocketJoint,
-        Transport::Unix | Transport::UnixSeqpacket | Transport::Vsock => &sockets::SocketJoint,
-        Transport::Pipe => &pipe::Pipe,
-        Transport::Udp | Transport::Udp6 | Transport::UnixDatagram => &datagram::DatagramJoint,
-        Transport::Source(_) => &device::Alone,
+/// Joins the source's side: one descriptor per flow.
+///
+/// # Errors
+/// As for [`listen`], and if there is no listener.
+pub(crate) fn connect(address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+    match setup.transport() {
+        Transport::Source(_) => Err(EndError::Impossible(format!("there is no writer to {address:?}"))),
+        Transport::Pipe => pipe::connect(address, setup),
+        transport if transport.is_datagram() => datagram::connect(address, setup),
+        _ => sockets::connect(address, setup),
     }
 }
 

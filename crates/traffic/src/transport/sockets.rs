@@ -21,60 +21,44 @@ use crate::tls::{self, TlsRole};
 use crate::transport::admission::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::{
-    JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, protocol, set_options, uninterrupted, unopened,
+    JOIN_TIMEOUT, Listening, connect_in_time, kind_of, protocol, set_options, uninterrupted, unopened,
 };
 use crate::{EndError, agent_callers};
 
-/// The joint of all transports with connections.
-pub struct SocketJoint;
-
-struct SocketListening {
-    socket: Socket,
-    address: Address,
-}
-
-impl Joint for SocketJoint {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
-        let ours = unbound(setup)?;
-        let socket = open(setup.transport(), &ours)?;
-        set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        fit_reads(setup)?;
-        agent_callers::listen(&socket, &ours, setup.joined().min(4096) as i32, setup.shares_port())
-            .map_err(|error| unopenable(setup.transport(), error))?;
-        let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
-        Ok(Box::new(SocketListening { address: announced(&bound)?, socket }))
-    }
-
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        let to = sock_addr(address)?;
-        (0..setup.joined())
-            .map(|flow| {
-                let mut socket = connected(&to, setup, Side::Source)?;
-                // The ticket of a path between two hosts: there is room for it.
-                setup
-                    .shown_by(flow)
-                    .map_or(Ok(()), |shown| socket.write_all(&shown))
-                    .map_err(EndError::io("showing the ticket to the other host"))?;
-                tls::encrypt(&socket, setup, TlsRole::Client)?;
-                Ok(socket.into())
-            })
-            .collect()
-    }
-}
-
-impl Listening for SocketListening {
-    fn address(&self) -> Address {
-        self.address.clone()
-    }
-
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+/// The sink's side of all transports with connections.
+pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
+    let ours = unbound(setup)?;
+    let socket = open(setup.transport(), &ours)?;
+    set_options(&socket, Moment::Listening, Side::Sink, setup)?;
+    fit_reads(setup)?;
+    agent_callers::listen(&socket, &ours, setup.joined().min(4096) as i32, setup.shares_port())
+        .map_err(|error| unopenable(setup.transport(), error))?;
+    let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
+    let accept = move |setup: &Setup| {
         let flows = match &setup.far {
-            Some(far) => admit_all(&self.socket, setup, far)?,
-            None => accept_all(&self.socket, setup)?,
+            Some(far) => admit_all(&socket, setup, far)?,
+            None => accept_all(&socket, setup)?,
         };
         flows.iter().try_for_each(|flow| tls::encrypt(flow, setup, TlsRole::Server))?;
         Ok(flows)
-    }
+    };
+    Ok(Listening { address: announced(&bound)?, accept: Box::new(accept) })
+}
+
+/// The source's side.
+pub(super) fn connect(address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+    let to = sock_addr(address)?;
+    let joined = (0..setup.joined()).map(|flow| {
+        let mut socket = connected(&to, setup, Side::Source)?;
+        // The ticket of a path between two hosts: there is room for it.
+        setup
+            .shown_by(flow)
+            .map_or(Ok(()), |shown| socket.write_all(&shown))
+            .map_err(EndError::io("showing the ticket to the other host"))?;
+        tls::encrypt(&socket, setup, TlsRole::Client)?;
+        Ok(socket.into())
+    });
+    joined.collect()
 }
 
 /// Accepts one connection per flow.
@@ -296,6 +280,6 @@ mod tests {
         assert!(reason(errno::EADDRNOTAVAIL).contains("modprobe vsock_loopback, or leave out"));
         assert!(reason(errno::EAFNOSUPPORT).contains("this kernel has no vsock"));
         let spec = Spec::from([("transport", "vsock".into())]);
-        assert_eq!(missing_vsock().is_none(), SocketJoint.listen(&Setup::unchecked(spec)).is_ok());
+        assert_eq!(missing_vsock().is_none(), listen(&Setup::unchecked(spec)).is_ok());
     }
 }

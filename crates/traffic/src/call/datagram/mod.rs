@@ -5,7 +5,6 @@
 //! record, classes of errors.
 
 mod flow;
-mod responder;
 mod server;
 mod socket;
 
@@ -24,7 +23,7 @@ use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
 use bytegauge_sys::socket::{During, is_transient};
 
 use crate::EndError;
-use crate::call::datagram::responder::DatagramResponder;
+use crate::call::datagram::server::DatagramResponder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
 use crate::end::thread_group::Flags;

@@ -20,7 +20,7 @@ use bytegauge_sys::socket_memory::drops;
 
 use crate::address::{Address, unbindable};
 use crate::call::socket::of_server;
-use crate::datagram::TICKET_INTERVAL;
+use crate::datagram::handshake::TICKET_INTERVAL;
 use crate::path::{Admission, LEN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::JOIN_TIMEOUT;
