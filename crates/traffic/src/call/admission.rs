@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard};
 use bytegauge_sys::socket;
 
 use crate::address::peer_of;
-use crate::call::server_worker::RequestWork;
 use crate::lock;
 use crate::path::{Admission, FarPath, SHOWN, Shown};
 use crate::setup::Setup;
+use crate::stream::ReaderWork;
 
 /// Connections in addition to the clients' that one thread of a server keeps: without a ticket, and again with one, since a
 /// client's next connection may begin before the end of its last one is noticed.
@@ -43,7 +43,7 @@ fn open_at_most(setup: &Setup) -> usize {
 /// Memory of the connections of one thread of a server in addition to the clients' buffers: the work of as many as may be
 /// open, and the cost of silent ones, bytes.
 pub fn memory_at_most(setup: &Setup) -> u64 {
-    let work = RequestWork::memory(setup).saturating_mul(open_at_most(setup) as u64);
+    let work = ReaderWork::memory(setup).saturating_mul(open_at_most(setup) as u64);
     let silent = (setup.read_size() as u64).saturating_add(SILENT_BYTES);
     work.saturating_add(silent.saturating_mul(silent_at_most(setup) as u64))
 }
@@ -70,7 +70,7 @@ struct PresentCount {
     /// Connections that have sent the ticket.
     open: usize,
     /// The work of closed connections.
-    idle_work: Vec<RequestWork>,
+    idle_work: Vec<ReaderWork>,
 }
 
 /// A connection's place until it has sent its ticket, or has left.
@@ -129,7 +129,7 @@ impl Unadmitted {
     }
 
     /// Counts an admitted connection. Returns the work of a closed one, if any; `None`: too many are open.
-    pub(super) fn opens(&self) -> Option<Option<RequestWork>> {
+    pub(super) fn opens(&self) -> Option<Option<ReaderWork>> {
         let mut present = self.present();
         let has_room = present.open < self.open_max;
         present.open += usize::from(has_room);
@@ -137,7 +137,7 @@ impl Unadmitted {
     }
 
     /// An admitted connection has closed, and its work is free.
-    pub(super) fn closes(&self, work: Option<RequestWork>) {
+    pub(super) fn closes(&self, work: Option<ReaderWork>) {
         let mut present = self.present();
         present.open -= 1;
         present.idle_work.extend(work);
@@ -259,7 +259,7 @@ mod tests {
             assert!(unadmitted.opens().is_some_and(|work| work.is_none()));
         }
         assert!(unadmitted.opens().is_none());
-        unadmitted.closes(RequestWork::of(&setup));
+        unadmitted.closes(ReaderWork::of(&setup));
         // The work of the closed one is used again.
         assert!(unadmitted.opens().is_some_and(|work| work.is_some()));
         assert!(unadmitted.opens().is_none());

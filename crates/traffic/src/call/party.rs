@@ -16,11 +16,12 @@ use crate::call::datagram::{DatagramFlow, dropped_at};
 use crate::call::recorder::{Recorder, Records};
 use crate::call::schedule::{Arrival, Offered};
 use crate::call::server::ServerFlow;
-use crate::call::server_worker::{RequestWork, ServerShared, ServerWorker};
+use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::call::socket::Connector;
 use crate::counter::{ThreadCounter, Total};
 use crate::flow::{Opener, Party};
 use crate::setup::Setup;
+use crate::stream::ReaderWork;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{self, Moment};
 use crate::{EndError, agent_callers};
@@ -199,7 +200,7 @@ pub struct Servers {
     /// The counts of this thread's connections; absent if each has a thread of its own.
     served: Option<Arc<ThreadCounter<1>>>,
     /// The work of closed connections.
-    idle_work: Vec<RequestWork>,
+    idle_work: Vec<ReaderWork>,
     samples: Samples,
     refused: Option<EndError>,
 }
@@ -225,7 +226,7 @@ impl Servers {
         // A client on another host has to send its ticket before memory is allocated for it (`ServerWorker::opens`).
         let work = match &self.shared.unadmitted {
             Some(_) => None,
-            None => self.idle_work.pop().or_else(|| RequestWork::of(&self.setup)),
+            None => self.idle_work.pop().or_else(|| ReaderWork::of(&self.setup)),
         };
         ServerWorker::new(&self.shared, served, work)
     }

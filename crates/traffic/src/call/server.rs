@@ -329,11 +329,11 @@ mod tests {
 
     use super::*;
     use crate::call::ServerShared;
-    use crate::call::server_worker::RequestWork;
     use crate::message::Body;
     use crate::path::FarPath;
     use crate::path::Ticket;
     use crate::setup::Setup;
+    use crate::stream::ReaderWork;
 
     const REQUEST: usize = 8;
 
@@ -349,7 +349,7 @@ mod tests {
         Arc::new(ServerShared::new(&Arc::new(setup), Body::Thread, Arc::default(), None))
     }
 
-    fn flow(shared: &Arc<ServerShared>, work: Option<RequestWork>) -> ServerFlow {
+    fn flow(shared: &Arc<ServerShared>, work: Option<ReaderWork>) -> ServerFlow {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let served = Arc::new(shared.watched().counter());
         ServerFlow::new(ServerWorker::new(shared, served, work), ours.as_fd()).unwrap()
@@ -361,7 +361,7 @@ mod tests {
         let (shared, barrier) = (shared(|_| {}), Arc::new(Barrier::new(2)));
         let (done, is_done) = mpsc::channel();
         for _ in 0..2 {
-            let (mut flow, done) = (flow(&shared, Some(RequestWork::meeting(Arc::clone(&barrier)))), done.clone());
+            let (mut flow, done) = (flow(&shared, Some(ReaderWork::meeting(Arc::clone(&barrier)))), done.clone());
             std::thread::spawn(move || {
                 flow.received(&mut [1; REQUEST], 0);
                 drop(flow);
@@ -404,7 +404,7 @@ mod tests {
     fn work_that_misses_a_request_is_a_fault() {
         let of_walk = || shared(|setup| setup.spec.put(FactorKey::working_set, 64));
         let served = of_walk();
-        let mut complete = flow(&served, RequestWork::of(served.setup()));
+        let mut complete = flow(&served, ReaderWork::of(served.setup()));
         complete.received(&mut [1; 2 * REQUEST + 1], 0);
         drop(complete);
         assert_eq!((served.served(), served.begun(), served.take_fault().is_none()), (2, 3, true));

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytegauge_model::{MessageParts, MessageWrites, Work};
+use bytegauge_model::{MessageParts, MessageWrites};
 
 use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
@@ -18,7 +18,7 @@ use crate::message::Body;
 use crate::pace::spin_by_clock_ns;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::{CopyOut, ReaderWork, SpinPerByte, Sum, Walk};
+use crate::stream::ReaderWork;
 use crate::{EndError, lock};
 
 /// State shared by all connections of one server thread, or of the threads that an engine with a thread per connection starts.
@@ -110,7 +110,7 @@ impl ServerShared {
 
     /// The fault of work that did not run exactly once per request, once all workers have ended.
     fn misworked(&self) -> Option<EndError> {
-        if !RequestWork::is_asked_for(&self.setup) {
+        if !ReaderWork::is_asked_for(&self.setup) {
             return None;
         }
         let WorkerCounts { worked_bytes: bytes, worked_requests: requests, .. } = *lock(&self.ended);
@@ -174,7 +174,7 @@ pub(super) struct ServerWorker {
     served: Arc<ThreadCounter<1>>,
     counts: WorkerCounts,
     /// Its work; for another connection, once it serves no more.
-    pub(super) work: Option<RequestWork>,
+    pub(super) work: Option<ReaderWork>,
     /// Whether it counts as a connection that has sent its ticket.
     is_open: bool,
 }
@@ -184,14 +184,14 @@ impl ServerWorker {
     pub(super) fn new(
         shared: &Arc<ServerShared>,
         served: Arc<ThreadCounter<1>>,
-        work: Option<RequestWork>,
+        work: Option<ReaderWork>,
     ) -> ServerWorker {
         ServerWorker { shared: Arc::clone(shared), served, counts: WorkerCounts::default(), work, is_open: false }
     }
 
     /// The only worker of the thread that calls.
     pub(super) fn of_thread(shared: &Arc<ServerShared>) -> ServerWorker {
-        ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.setup))
+        ServerWorker::new(shared, Arc::new(shared.served.counter()), ReaderWork::of(&shared.setup))
     }
 
     /// Its connection has sent the ticket: from now on it has work. `false`: too many connections are open.
@@ -200,7 +200,7 @@ impl ServerWorker {
     pub(super) fn opens(&mut self) -> bool {
         let Some(idle) = self.shared.unadmitted.as_ref().and_then(Unadmitted::opens) else { return false };
         self.is_open = true;
-        self.work = idle.or_else(|| RequestWork::of(&self.shared.setup));
+        self.work = idle.or_else(|| ReaderWork::of(&self.shared.setup));
         true
     }
 
@@ -224,7 +224,7 @@ impl ServerWorker {
     pub(super) fn serves(&mut self) {
         if let Some(work) = &mut self.work {
             self.counts.worked_requests += 1;
-            work.on_request();
+            work.on_whole();
         }
         self.served.add([1]);
     }
@@ -260,78 +260,5 @@ impl Drop for ServerWorker {
         ended.verified_bytes += self.counts.verified_bytes;
         ended.worked_bytes += self.counts.worked_bytes;
         ended.worked_requests += self.counts.worked_requests;
-    }
-}
-
-/// Memory and sums of the work for one connection.
-#[derive(Debug)]
-pub(super) struct RequestWork {
-    bytes: ByteWork,
-    walk: Option<Walk>,
-}
-
-#[derive(Debug)]
-enum ByteWork {
-    None,
-    Sum(Sum),
-    Copy(CopyOut),
-    Spin(SpinPerByte),
-    /// Waits until the work of another connection runs as well.
-    #[cfg(test)]
-    Meet(Arc<std::sync::Barrier>),
-}
-
-impl RequestWork {
-    /// Whether a path requires work.
-    pub(super) fn is_asked_for(setup: &Setup) -> bool {
-        setup.work() != Work::None || setup.working_set() > 0
-    }
-
-    /// Bytes of memory of a path's work.
-    pub(super) fn memory(setup: &Setup) -> u64 {
-        let copy = if setup.work() == Work::Copy { setup.read_size() as u64 } else { 0 };
-        copy.saturating_add(setup.working_set() as u64)
-    }
-
-    /// A path's work, its memory touched; `None` if it requires none.
-    pub(super) fn of(setup: &Setup) -> Option<RequestWork> {
-        if !RequestWork::is_asked_for(setup) {
-            return None;
-        }
-        let bytes = match setup.work() {
-            Work::None => ByteWork::None,
-            Work::Sum => ByteWork::Sum(Sum::default()),
-            Work::Copy => ByteWork::Copy(CopyOut::new(setup.read_size())),
-            Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
-        };
-        let walk = (setup.working_set() > 0).then(|| Walk::new(setup.working_set()));
-        Some(RequestWork { bytes, walk })
-    }
-
-    /// Work that ends only while the work of another connection runs.
-    #[cfg(test)]
-    pub(super) fn meeting(barrier: Arc<std::sync::Barrier>) -> RequestWork {
-        RequestWork { bytes: ByteWork::Meet(barrier), walk: None }
-    }
-
-    /// Works on bytes of a request.
-    #[inline]
-    pub(super) fn on_bytes(&mut self, bytes: &[u8]) {
-        match &mut self.bytes {
-            ByteWork::None => {}
-            ByteWork::Sum(sum) => sum.spend(bytes),
-            ByteWork::Copy(copy) => copy.spend(bytes),
-            ByteWork::Spin(spin) => spin.spend(bytes),
-            #[cfg(test)]
-            ByteWork::Meet(barrier) => drop(barrier.wait()),
-        }
-    }
-
-    /// Works on a request that is complete.
-    #[inline]
-    pub(super) fn on_request(&mut self) {
-        if let Some(walk) = &mut self.walk {
-            walk.walk();
-        }
     }
 }

@@ -21,7 +21,6 @@ use bytegauge_sys::datagram::Inbox;
 
 use crate::EndError;
 use crate::setup::Setup;
-use crate::stream::ReaderWork;
 
 /// How a flow's datagrams are sent.
 ///
@@ -40,7 +39,7 @@ pub(crate) fn sender(setup: &Setup) -> Result<Box<dyn MessageSender>, EndError> 
 ///
 /// # Errors
 /// As for [`sender`].
-pub(crate) fn receiver<E: ReaderWork>(setup: &Setup) -> Result<Box<dyn MessageReceiver<E>>, EndError> {
+pub(crate) fn receiver(setup: &Setup) -> Result<Box<dyn MessageReceiver>, EndError> {
     Ok(match setup.engine() {
         Engine::Plain => Box::new(sink::Single(AlignedBuffer::new(setup.read_size()))),
         Engine::Gso => Box::new(Inbox::new(1, setup.read_size(), false)),

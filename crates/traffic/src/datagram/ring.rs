@@ -22,7 +22,6 @@ use crate::datagram::sink::{ENDED, MessageReceiver, SinkReader};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
 use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::setup::Setup;
-use crate::stream::ReaderWork;
 
 /// A ring and its counts.
 struct DatagramRing {
@@ -358,13 +357,13 @@ impl ReceiverRing {
 }
 
 /// A stream's reader.
-struct SinkHandler<'a, E> {
-    sink: &'a mut SinkReader<E>,
+struct SinkHandler<'a> {
+    sink: &'a mut SinkReader,
     moved: BatchResult,
     stop: Option<Stop>,
 }
 
-impl<E: ReaderWork> DatagramHandler for SinkHandler<'_, E> {
+impl DatagramHandler for SinkHandler<'_> {
     fn on_datagram(&mut self, bytes: &mut [u8], arrived: Arrived, _from: &PeerAddress) -> Answer {
         if self.stop != Some(Stop::Refused) {
             self.stop = self.sink.take(bytes, arrived, &mut self.moved).or(self.stop);
@@ -373,12 +372,12 @@ impl<E: ReaderWork> DatagramHandler for SinkHandler<'_, E> {
     }
 }
 
-impl<E: ReaderWork> MessageReceiver<E> for ReceiverRing {
+impl MessageReceiver for ReceiverRing {
     fn engine(&self) -> Option<EngineReport> {
         Some(self.engine.report())
     }
 
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader) -> io::Result<(BatchResult, Option<Stop>)> {
         self.wait(fd, WAIT_MAX_NS)?;
         let moved = BatchResult { full: true, ..BatchResult::default() };
         let mut handler = SinkHandler { sink, moved, stop: None };

@@ -19,16 +19,16 @@ use crate::pace::Pace;
 use crate::path::{SHOWN, Shown};
 use crate::pattern::{Mismatch, Pattern};
 use crate::setup::Setup;
-use crate::stream::{ReaderWork, SinkFlow};
+use crate::stream::SinkFlow;
 
 /// The sender announced its end.
 pub(super) const ENDED: Stop = Stop::Ended(ConnectionEnd::Eof);
 
 /// A way to take datagrams from the kernel. Its loop is compiled for each.
-pub(crate) trait MessageReceiver<E: ReaderWork> {
+pub(crate) trait MessageReceiver {
     /// Takes the datagrams that are there, waiting for the first. Also returns why the reader stops, if it does: the sender announced
     /// its end, or the reader refuses the bytes.
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)>;
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader) -> io::Result<(BatchResult, Option<Stop>)>;
 
     /// Counts of the engine, if it keeps any.
     fn engine(&self) -> Option<EngineReport> {
@@ -36,14 +36,14 @@ pub(crate) trait MessageReceiver<E: ReaderWork> {
     }
 
     /// Receives until the time is up.
-    fn run(&mut self, sink: &mut SinkReader<E>, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
+    fn run(&mut self, sink: &mut SinkReader, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
         let SourceLoop { fd, abort, stop_requested, .. } = run;
         let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
         run_on(&mut ReceiverIo { receiver: self, sink, fd }, &mut Always(Want::Receive), slot, meter)
     }
 
     /// Receives datagrams that are still under way, until the sender announces its end.
-    fn drain(&mut self, sink: &mut SinkReader<E>, run: SourceLoop<'_>) -> Result<(), EndError> {
+    fn drain(&mut self, sink: &mut SinkReader, run: SourceLoop<'_>) -> Result<(), EndError> {
         sink.is_late = true;
         loop {
             match self.receive(run.fd, sink) {
@@ -67,13 +67,13 @@ pub(crate) trait MessageReceiver<E: ReaderWork> {
 }
 
 /// The calls of a receiver.
-struct ReceiverIo<'a, E, R: ?Sized> {
+struct ReceiverIo<'a, R: ?Sized> {
     receiver: &'a mut R,
-    sink: &'a mut SinkReader<E>,
+    sink: &'a mut SinkReader,
     fd: BorrowedFd<'a>,
 }
 
-impl<E: ReaderWork, R: MessageReceiver<E> + ?Sized> FlowIo for ReceiverIo<'_, E, R> {
+impl<R: MessageReceiver + ?Sized> FlowIo for ReceiverIo<'_, R> {
     #[inline]
     fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
         let (moved, stop) = self.receiver.receive(self.fd, self.sink)?;
@@ -85,12 +85,12 @@ impl<E: ReaderWork, R: MessageReceiver<E> + ?Sized> FlowIo for ReceiverIo<'_, E,
 
 /// One flow's reader.
 #[derive(Debug)]
-pub(crate) struct SinkReader<E> {
+pub(crate) struct SinkReader {
     flow: usize,
     /// The ticket that the source on another host sends until it has received the report that the reader runs.
     pub(crate) shown: Option<Shown>,
     size: u64,
-    pub(crate) reader: SinkFlow<E>,
+    pub(crate) reader: SinkFlow,
     verify: Option<Pattern>,
     mismatch: Option<Mismatch>,
     pub(crate) ledger: Ledger,
@@ -103,8 +103,8 @@ pub(crate) struct SinkReader<E> {
     is_late: bool,
 }
 
-impl<E: ReaderWork> SinkReader<E> {
-    pub(crate) fn new(setup: &Setup, flow: usize, effort: E) -> SinkReader<E> {
+impl SinkReader {
+    pub(crate) fn new(setup: &Setup, flow: usize) -> SinkReader {
         // Bytes that may be lost have no offset in a stream: they are compared by their datagram's number.
         let plant = setup.planted().filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };
@@ -112,7 +112,7 @@ impl<E: ReaderWork> SinkReader<E> {
             flow,
             shown: setup.shown_by(flow).filter(|_| !setup.goes_back(flow)),
             size: setup.datagram_size() as u64,
-            reader: SinkFlow::new(&unverified, flow, effort),
+            reader: SinkFlow::new(&unverified, flow),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,
             ledger: Ledger::new(setup.spec.burst()),
@@ -223,9 +223,9 @@ impl<E: ReaderWork> SinkReader<E> {
 /// `recv(2)`: one datagram per call.
 pub(super) struct Single(pub(super) AlignedBuffer);
 
-impl<E: ReaderWork> MessageReceiver<E> for Single {
+impl MessageReceiver for Single {
     #[inline]
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader) -> io::Result<(BatchResult, Option<Stop>)> {
         let len = socket::receive_datagram(fd, &mut self.0)?;
         let kept = len.min(self.0.len());
         let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
@@ -236,9 +236,9 @@ impl<E: ReaderWork> MessageReceiver<E> for Single {
 }
 
 /// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined; or `recvmmsg(2)`: many.
-impl<E: ReaderWork> MessageReceiver<E> for Inbox {
+impl MessageReceiver for Inbox {
     #[inline]
-    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, Option<Stop>)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader) -> io::Result<(BatchResult, Option<Stop>)> {
         let filled = Inbox::receive(self, fd)?;
         let mut moved = BatchResult { full: filled == self.slots(), ..BatchResult::default() };
         for slot in 0..filled {
@@ -258,12 +258,11 @@ mod tests {
 
     use super::*;
     use crate::path::{FarPath, Ticket};
-    use crate::stream::Discard;
 
     #[test]
     fn a_reordered_ticket_is_no_data() {
         let (setup, ticket) = setup(36);
-        let mut sink = SinkReader::new(&setup, 2, Discard);
+        let mut sink = SinkReader::new(&setup, 2);
         let mut moved = BatchResult::default();
         for message in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
             let arrived = Arrived { len: message.len(), ..Arrived::default() };
@@ -279,7 +278,7 @@ mod tests {
         let (setup, ticket) = setup(36);
         let shown = ticket.shown_by(2);
         let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {
-            let mut sink = SinkReader::new(&setup, 2, Discard);
+            let mut sink = SinkReader::new(&setup, 2);
             let (mut bytes, mut moved) = (joined.concat(), BatchResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0 };

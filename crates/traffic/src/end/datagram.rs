@@ -15,7 +15,6 @@ use crate::flow::ConnectionEnd;
 use crate::meter::Meter;
 use crate::path::Shown;
 use crate::setup::Setup;
-use crate::stream::ReaderWork;
 use crate::transport::options;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
@@ -56,14 +55,10 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
 }
 
 /// The same for a flow that is read.
-pub(super) fn read<E: ReaderWork + 'static>(
-    mut stream: StreamThread,
-    mut start: ThreadStart<ThreadReport>,
-    effort: E,
-) -> Result<ThreadReport, EndError> {
+pub(super) fn read(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
     let (index, number, fd) = flow(&mut stream)?;
     let (setup, fd) = (&*stream.setup, fd.as_fd());
-    let (prepared, mut reader) = (datagram::receiver(setup), SinkReader::new(setup, number, effort));
+    let (prepared, mut reader) = (datagram::receiver(setup), SinkReader::new(setup, number));
     let flags = start.flags.clone();
     let run = run(fd, &flags);
     // If this end connected, it shows the ticket.

@@ -24,7 +24,7 @@ use crate::end::stream::thread::StreamThread;
 use crate::end::thread_group::{EndPlan, EndThread, Flags, LARGE_STACK, SMALL_STACK, ThreadResults};
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
-use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile, urgent};
+use crate::stream::{Carried, SinkFlow, SourceFile, urgent};
 use crate::tls::session::Session;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::{self, Listening};
@@ -231,18 +231,18 @@ pub(super) const DRAIN_SIZE: usize = 256 << 10;
 const WAIT: Duration = Duration::from_millis(50);
 
 /// A flow returned by an engine, and its connection.
-pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
+pub(super) type Read = (Carried<SinkFlow, false>, Option<OwnedFd>);
 
 /// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
 /// writer may have to send the rest of one flow before it ends another. A flow that a library encrypts has a thread of its own.
-pub(super) fn drain<E: ReaderWork>(
-    left: &mut [Read<E>],
+pub(super) fn drain(
+    left: &mut [Read],
     mut session: Option<Session>,
     size: usize,
     flags: &Flags,
 ) -> Result<(), EndError> {
     let failed = |source| EndError::Io { doing: "draining bytes in flight".into(), source };
-    let mut open: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
+    let mut open: Vec<(&mut Carried<SinkFlow, false>, BorrowedFd<'_>)> = left
         .iter_mut()
         .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
         .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
@@ -294,15 +294,14 @@ mod tests {
     use super::*;
     use crate::pace::Pace;
     use crate::setup::{Bound, Setup, TransferLimit};
-    use crate::stream::Discard;
 
     /// More than the kernel buffers for a reader that does not read.
     const MORE: usize = 4 << 20;
 
-    fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
+    fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read> {
         let levels = Spec::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
         let setup = Setup::of(&levels).unwrap();
-        let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
+        let carried = |index| Carried::new(SinkFlow::new(&setup, index), index, Pace::Free);
         ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()
     }
 

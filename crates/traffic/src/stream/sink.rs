@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use bytegauge_model::Work;
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
 
@@ -25,11 +26,12 @@ pub(crate) fn receive_buffer(setup: &Setup) -> AlignedBuffer {
 
 /// One flow's reader.
 #[derive(Debug)]
-pub struct SinkFlow<E> {
+pub struct SinkFlow {
     flow: usize,
     seed: u64,
-    effort: E,
-    walk: Option<Walk>,
+    /// Whether it has more to do with a read than to check it.
+    is_busy: bool,
+    work: Option<ReaderWork>,
     call_work_ns: u64,
     verify: Option<Pattern>,
     plant: Option<PlantedFault>,
@@ -42,15 +44,15 @@ pub struct SinkFlow<E> {
     urgent: Option<Box<UrgentReader>>,
 }
 
-impl<E: ReaderWork> SinkFlow<E> {
+impl SinkFlow {
     /// The reader of flow number `flow`.
-    pub fn new(setup: &Setup, flow: usize, effort: E) -> SinkFlow<E> {
-        let walk = setup.working_set();
+    pub fn new(setup: &Setup, flow: usize) -> SinkFlow {
+        let (work, urgent) = (ReaderWork::of(setup), UrgentReader::of(setup).map(Box::new));
         SinkFlow {
             flow,
             seed: setup.seed,
-            effort,
-            walk: (walk > 0).then(|| Walk::new(walk)),
+            is_busy: work.is_some() || urgent.is_some() || setup.call_work_ns() > 0,
+            work,
             call_work_ns: setup.call_work_ns(),
             verify: pattern(setup, flow),
             plant: setup
@@ -60,7 +62,7 @@ impl<E: ReaderWork> SinkFlow<E> {
             mismatch: None,
             planted_end: None,
             warm_ns: None,
-            urgent: UrgentReader::of(setup).map(Box::new),
+            urgent,
         }
     }
 
@@ -75,7 +77,18 @@ impl<E: ReaderWork> SinkFlow<E> {
         self.urgent.map(|urgent| urgent.into_messages(window_ns))
     }
 
-    #[cold]
+    #[inline(never)]
+    fn work_on(&mut self, bytes: &[u8]) {
+        self.find_urgent(bytes);
+        if let Some(work) = &mut self.work {
+            work.on_bytes(bytes);
+            work.on_whole();
+        }
+        if self.call_work_ns > 0 {
+            spin_ns(self.call_work_ns as f64);
+        }
+    }
+
     fn find_urgent(&mut self, bytes: &[u8]) {
         if let Some(urgent) = &mut self.urgent {
             urgent.received(bytes, monotonic_ns);
@@ -123,7 +136,7 @@ impl<E: ReaderWork> SinkFlow<E> {
     }
 }
 
-impl<E: ReaderWork> Flow for SinkFlow<E> {
+impl Flow for SinkFlow {
     #[inline]
     fn want(&mut self, _now_ns: u64) -> Want {
         Want::Receive
@@ -137,15 +150,8 @@ impl<E: ReaderWork> Flow for SinkFlow<E> {
 
     #[inline(always)]
     fn received_in_place(&mut self, bytes: &[u8]) -> bool {
-        if self.urgent.is_some() {
-            self.find_urgent(bytes);
-        }
-        self.effort.spend(bytes);
-        if let Some(walk) = &mut self.walk {
-            walk.walk();
-        }
-        if self.call_work_ns > 0 {
-            spin_ns(self.call_work_ns as f64);
+        if self.is_busy {
+            self.work_on(bytes);
         }
         if let Some(plant) = PlantedFault::enabled(self.plant)
             && !self.planted(plant)
@@ -156,99 +162,94 @@ impl<E: ReaderWork> Flow for SinkFlow<E> {
     }
 }
 
-// The work of a reader on the bytes of each read.
-//
-// A reader that discards bytes measures only the kernel; these types represent readers with work. Each is a type of its own, so
-// that the loop around it is compiled for it.
-
-/// Work done with the bytes of one read.
-pub trait ReaderWork: Send {
-    /// Does the work.
-    fn spend(&mut self, bytes: &[u8]);
-}
-
-/// Discards the bytes.
-#[derive(Debug)]
-pub struct Discard;
-
-impl ReaderWork for Discard {
-    #[inline]
-    fn spend(&mut self, _bytes: &[u8]) {}
-}
-
-/// Sums every byte.
-#[derive(Debug, Default)]
-pub struct Sum(u64);
-
-impl ReaderWork for Sum {
-    #[inline]
-    fn spend(&mut self, bytes: &[u8]) {
-        let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();
-        self.0 = black_box(self.0.wrapping_add(sum));
-    }
-}
-
-/// Copies every byte to memory of its own.
-#[derive(Debug)]
-pub struct CopyOut(Vec<u8>);
-
-impl CopyOut {
-    /// Room for reads of up to `size` bytes, already touched.
-    pub fn new(size: usize) -> CopyOut {
-        CopyOut(vec![1; size])
-    }
-}
-
-impl ReaderWork for CopyOut {
-    #[inline]
-    fn spend(&mut self, bytes: &[u8]) {
-        self.0[..bytes.len()].copy_from_slice(bytes);
-        black_box(&mut self.0);
-    }
-}
-
-/// Spins for this number of nanoseconds per byte.
-#[derive(Debug)]
-pub struct SpinPerByte(pub f64);
-
-impl ReaderWork for SpinPerByte {
-    #[inline]
-    fn spend(&mut self, bytes: &[u8]) {
-        spin_ns(self.0 * bytes.len() as f64);
-    }
-}
-
-/// Spins for this number of nanoseconds after each read, by the clock.
-#[derive(Debug)]
-pub struct SpinPerRead(pub f64);
-
-impl ReaderWork for SpinPerRead {
-    #[inline]
-    fn spend(&mut self, _bytes: &[u8]) {
-        spin_by_clock_ns(self.0);
-    }
-}
-
-/// Private state that is walked once per read: one byte of every cache line is read and written.
-#[derive(Debug)]
-pub struct Walk(Vec<u8>);
+// The work of a reader on the bytes of each read, and of a server on those of a request: a reader that discards bytes measures only
+// the kernel.
 
 /// Bytes of a cache line on the machines this runs on.
 const LINE: usize = 64;
 
-impl Walk {
-    /// State of `size` bytes, already touched.
-    pub fn new(size: usize) -> Walk {
-        Walk(vec![1; size])
+/// The work of one flow or connection, its memory touched.
+#[derive(Debug)]
+pub(crate) struct ReaderWork {
+    bytes: ByteWork,
+    /// Private state of which one byte of every cache line is read and written, once per read or request.
+    walked: Vec<u8>,
+}
+
+/// The work on bytes.
+#[derive(Debug)]
+enum ByteWork {
+    None,
+    /// Sums every byte.
+    Sum(u64),
+    /// Copies every byte to memory of its own.
+    Copy(Vec<u8>),
+    /// Spins for this number of nanoseconds per byte.
+    SpinPerByte(f64),
+    /// Spins for this number of nanoseconds after each read, by the clock.
+    SpinPerRead(f64),
+    /// Waits until the work of another connection runs as well.
+    #[cfg(test)]
+    Meet(std::sync::Arc<std::sync::Barrier>),
+}
+
+impl ReaderWork {
+    /// Whether a trial requires work.
+    pub(crate) fn is_asked_for(setup: &Setup) -> bool {
+        setup.work() != Work::None || setup.working_set() > 0 || setup.slowdown_ns.is_some()
     }
 
-    /// Touches all of it.
+    /// Bytes of its memory.
+    pub(crate) fn memory(setup: &Setup) -> u64 {
+        let copy = if setup.work() == Work::Copy { setup.read_size() as u64 } else { 0 };
+        copy.saturating_add(setup.working_set() as u64)
+    }
+
+    /// The work of a trial; `None` if it requires none.
+    pub(crate) fn of(setup: &Setup) -> Option<ReaderWork> {
+        let bytes = match (setup.slowdown_ns, setup.work()) {
+            (Some(ns), _) => ByteWork::SpinPerRead(ns),
+            (None, Work::None) => ByteWork::None,
+            (None, Work::Sum) => ByteWork::Sum(0),
+            (None, Work::Copy) => ByteWork::Copy(vec![1; setup.read_size()]),
+            (None, Work::NsPerByte(ns)) => ByteWork::SpinPerByte(ns),
+        };
+        ReaderWork::is_asked_for(setup).then(|| ReaderWork { bytes, walked: vec![1; setup.working_set()] })
+    }
+
+    /// Work that ends only while the work of another connection runs.
+    #[cfg(test)]
+    pub(crate) fn meeting(barrier: std::sync::Arc<std::sync::Barrier>) -> ReaderWork {
+        ReaderWork { bytes: ByteWork::Meet(barrier), walked: Vec::new() }
+    }
+
+    /// Works on bytes.
     #[inline]
-    pub fn walk(&mut self) {
-        for byte in self.0.iter_mut().step_by(LINE) {
+    pub(crate) fn on_bytes(&mut self, bytes: &[u8]) {
+        match &mut self.bytes {
+            ByteWork::None => {}
+            ByteWork::Sum(total) => {
+                let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();
+                *total = black_box(total.wrapping_add(sum));
+            }
+            ByteWork::Copy(memory) => {
+                memory[..bytes.len()].copy_from_slice(bytes);
+                black_box(memory);
+            }
+            ByteWork::SpinPerByte(ns) => spin_ns(*ns * bytes.len() as f64),
+            ByteWork::SpinPerRead(ns) => spin_by_clock_ns(*ns),
+            #[cfg(test)]
+            ByteWork::Meet(barrier) => drop(barrier.wait()),
+        }
+    }
+
+    /// Works on a read, or on a request that is complete.
+    #[inline]
+    pub(crate) fn on_whole(&mut self) {
+        for byte in self.walked.iter_mut().step_by(LINE) {
             *byte = byte.wrapping_add(1);
         }
-        black_box(&mut self.0);
+        black_box(&mut self.walked);
     }
 }
 
@@ -257,7 +258,6 @@ mod tests {
     use bytegauge_model::{FactorKey, Spec};
 
     use super::*;
-    use crate::stream::sink::Discard;
     use crate::stream::source::SourceFlow;
 
     /// Least time of four calls of an end, nanoseconds.
@@ -275,7 +275,7 @@ mod tests {
         let spec = [("transport", "tcp".into()), ("read_size", 4.into()), ("write_size", 4.into())];
         let mut setup = Setup::of(&Spec::from(spec)).unwrap();
         setup.spec.put(FactorKey::call_work, 20_000_000);
-        let (mut sink, mut source) = (SinkFlow::new(&setup, 0, Discard), SourceFlow::new(&setup, 0, 4));
+        let (mut sink, mut source) = (SinkFlow::new(&setup, 0), SourceFlow::new(&setup, 0, 4));
         let read_ns = quickest_ns(|| assert!(sink.received(&mut [1; 4], 0)));
         let write_ns = quickest_ns(|| assert_eq!(source.compose(&mut [0; 4], false), 4));
         // The step of work was timed at another speed of the CPU, but not at ten times this one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytegauge_model::{Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Transport, Work};
+use bytegauge_model::{Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io};
 
@@ -22,10 +22,7 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::{
-    Carried, CopyOut, Discard, ReaderWork, SinkFlow, SourceFile, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum,
-    receive_buffer,
-};
+use crate::stream::{Carried, SinkFlow, SourceFile, SourceFlow, Streams, receive_buffer};
 use crate::tls::session::Session;
 use crate::tls::{self, TlsRole};
 use crate::transport::options;
@@ -60,18 +57,13 @@ impl StreamThread {
     pub(super) fn carry(self, start: ThreadStart<ThreadReport>) -> ThreadReport {
         let setup = Arc::clone(&self.setup);
         let back = self.back;
-        // The loop is compiled for each kind of work.
-        let mut report = match (self.side, setup.work(), setup.slowdown_ns) {
-            (Side::Source, ..) if self.moves_datagrams() => {
-                datagram::write(self, start).unwrap_or_else(ThreadReport::failed)
-            }
-            (Side::Source, ..) if self.alone || self.setup.pace().is_free() => self.write::<false>(start),
-            (Side::Source, ..) => self.write::<true>(start),
-            (Side::Sink, _, Some(ns)) => self.read(start, || SpinPerRead(ns)),
-            (Side::Sink, Work::None, None) => self.read(start, || Discard),
-            (Side::Sink, Work::Sum, None) => self.read(start, Sum::default),
-            (Side::Sink, Work::Copy, None) => self.read(start, || CopyOut::new(setup.read_size())),
-            (Side::Sink, Work::NsPerByte(ns), None) => self.read(start, || SpinPerByte(ns)),
+        let moves_datagrams = setup.transport().is_datagram() && setup.engine() != Engine::Null;
+        let mut report = match self.side {
+            Side::Source if moves_datagrams => datagram::write(self, start).unwrap_or_else(ThreadReport::failed),
+            Side::Sink if moves_datagrams => datagram::read(self, start).unwrap_or_else(ThreadReport::failed),
+            Side::Source if self.alone || setup.pace().is_free() => self.write::<false>(start),
+            Side::Source => self.write::<true>(start),
+            Side::Sink => self.read(start),
         };
         for (number, row) in report.rows.iter_mut().filter(|_| back) {
             // After the flows of the first direction.
@@ -79,10 +71,6 @@ impl StreamThread {
             row.back = true;
         }
         report
-    }
-
-    fn moves_datagrams(&self) -> bool {
-        self.setup.transport().is_datagram() && self.setup.engine() != Engine::Null
     }
 
     fn write<const PACED: bool>(self, mut start: ThreadStart<ThreadReport>) -> ThreadReport {
@@ -104,18 +92,11 @@ impl StreamThread {
         ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
     }
 
-    fn read<E: ReaderWork + 'static>(
-        self,
-        mut start: ThreadStart<ThreadReport>,
-        effort: impl Fn() -> E,
-    ) -> ThreadReport {
-        if self.moves_datagrams() {
-            return datagram::read(self, start, effort()).unwrap_or_else(ThreadReport::failed);
-        }
+    fn read(self, mut start: ThreadStart<ThreadReport>) -> ThreadReport {
         let (setup, body, back) = (Arc::clone(&self.setup), self.body, self.back);
         let flags = start.flags.clone();
         let page_cache_share = self.page_cache_share();
-        let flow = |index| SinkFlow::new(&setup, index, effort());
+        let flow = |index| SinkFlow::new(&setup, index);
         let Some(moved) = self.drive::<_, false>(&mut start, flow, Pace::Free, false) else {
             return ThreadReport::default();
         };
@@ -268,12 +249,7 @@ fn left(setup: &Setup, side: Side, is_whole: bool, fd: Option<BorrowedFd<'_>>, a
 }
 
 /// Why a reader ended early, if it did.
-fn end_of<E: ReaderWork>(
-    carried: &Carried<SinkFlow<E>, false>,
-    setup: &Setup,
-    body: Body,
-    abort: &AtomicBool,
-) -> Option<EndError> {
+fn end_of(carried: &Carried<SinkFlow, false>, setup: &Setup, body: Body, abort: &AtomicBool) -> Option<EndError> {
     match carried.ended {
         Some(ConnectionEnd::Eof) => {
             Some(EndError::PeerGone(format!("{} ended before the window did", setup.transport())))
