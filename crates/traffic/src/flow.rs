@@ -213,8 +213,8 @@ pub trait Party: Send {
     /// The workload's flow.
     type Flow: Flow + Send + 'static;
 
-    /// Whether the bytes of its flows are moved by calls of the party ([`take`](Party::take) and [`give`](Party::give)), such as
-    /// splice(2), instead of the engine's: only `epoll` has this.
+    /// Whether the bytes of its flows are moved by calls of the party ([`transfer`](Party::transfer)), such as splice(2), instead of
+    /// the engine's: only `epoll` has this.
     const CALLS: bool = false;
 
     /// The next flow that the engine begins with, and its connection if it is joined already. `None`: that
@@ -250,28 +250,15 @@ pub trait Party: Send {
         None
     }
 
-    /// Receives for a flow by one call, and counts it. Sets the time of a flow that is [`TIMED`](Flow::TIMED).
+    /// Receives or sends for a flow by one call, and counts it. Sets the time of a flow that is [`TIMED`](Flow::TIMED).
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` if there is nothing to receive.
-    fn take(
+    /// The kernel's; `WouldBlock` if there is nothing to receive, or no room.
+    fn transfer(
         &mut self,
+        _doing: Doing,
         _flow: &mut Self::Flow,
-        _from: BorrowedFd<'_>,
-        _meter: &mut Meter,
-        _now_ns: &mut u64,
-    ) -> io::Result<CallResult> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Sends for a flow by one call, and counts it. Sets the time of a flow that is [`TIMED`](Flow::TIMED).
-    ///
-    /// # Errors
-    /// The kernel's; `WouldBlock` if there is no room.
-    fn give(
-        &mut self,
-        _flow: &mut Self::Flow,
-        _to: BorrowedFd<'_>,
+        _connection: BorrowedFd<'_>,
         _meter: &mut Meter,
         _now_ns: &mut u64,
     ) -> io::Result<CallResult> {

@@ -242,7 +242,7 @@ impl WorkerTotals {
 /// Longest wait: a signal between the check of the flags and the wait is lost.
 pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
-/// How long an end without free descriptors ignores its listener, unless a connection closes first.
+/// How long an end without free descriptors ignores its listener.
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
 /// Most connections that a batch accepts before open ones have their turn.

@@ -297,15 +297,28 @@ impl<H: CopyMethod + 'static, const CALLS: bool> Party for PairParty<'_, H, CALL
     }
 
     #[inline]
-    fn take(
+    fn transfer(
         &mut self,
+        doing: Doing,
         half: &mut Half<H, CALLS>,
-        from: BorrowedFd<'_>,
+        connection: BorrowedFd<'_>,
         meter: &mut Meter,
         _now_ns: &mut u64,
     ) -> io::Result<CallResult> {
+        if doing == Doing::Sending {
+            let Some(method) = &mut half.gives else { return Err(io::ErrorKind::Unsupported.into()) };
+            let held = method.held();
+            let n = method.give(connection)?;
+            if n == 0 {
+                return Ok(CallResult::End);
+            }
+            meter.count(n, held);
+            half.sent(n, 0);
+            // A pipe gives in fragments: only the next call shows that the socket is full.
+            return Ok(CallResult::Some { is_ready: true });
+        }
         let Some(method) = &mut half.takes else { return Err(io::ErrorKind::Unsupported.into()) };
-        let n = method.take(from)?;
+        let n = method.take(connection)?;
         if n == 0 {
             return Ok(CallResult::End);
         }
@@ -313,26 +326,6 @@ impl<H: CopyMethod + 'static, const CALLS: bool> Party for PairParty<'_, H, CALL
         let is_ready = method.may_leave_some(n);
         half.took(n);
         Ok(CallResult::Some { is_ready })
-    }
-
-    #[inline]
-    fn give(
-        &mut self,
-        half: &mut Half<H, CALLS>,
-        to: BorrowedFd<'_>,
-        meter: &mut Meter,
-        _now_ns: &mut u64,
-    ) -> io::Result<CallResult> {
-        let Some(method) = &mut half.gives else { return Err(io::ErrorKind::Unsupported.into()) };
-        let held = method.held();
-        let n = method.give(to)?;
-        if n == 0 {
-            return Ok(CallResult::End);
-        }
-        meter.count(n, held);
-        half.sent(n, 0);
-        // A pipe gives in fragments: only the next call shows that the socket is full.
-        Ok(CallResult::Some { is_ready: true })
     }
 
     fn left(&mut self, flow: Half<H, CALLS>, connection: Option<OwnedFd>) {

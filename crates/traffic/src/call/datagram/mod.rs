@@ -28,7 +28,7 @@ use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
 use crate::end::thread_group::Flags;
 use crate::engine::{self, Station, Stop};
-use crate::flow::{CallResult, Flow, Party};
+use crate::flow::{CallResult, Doing, Flow, Party};
 use crate::meter::Meter;
 use crate::path::LEN;
 use crate::setup::Setup;
@@ -144,66 +144,54 @@ impl Party for DatagramClients<'_> {
         self.clients.begin_socket()
     }
 
+    /// Receives replies, or sends the calls that have begun, as many as a batch holds.
     #[inline]
-    fn take(
+    fn transfer(
         &mut self,
+        doing: Doing,
         flow: &mut DatagramFlow,
-        from: BorrowedFd<'_>,
+        socket: BorrowedFd<'_>,
         meter: &mut Meter,
         now_ns: &mut u64,
     ) -> io::Result<CallResult> {
-        match self.inbox.receive(from) {
-            Ok(count) => {
-                *now_ns = monotonic_ns();
-                self.deliver(flow, count, meter, *now_ns);
-                let is_full = count == self.inbox.slots();
-                // If no other reply is due, another receive would find none.
-                Ok(CallResult::Some { is_ready: is_full && flow.waits() })
+        let is_sending = doing == Doing::Sending;
+        let moved = if is_sending {
+            let count = flow.unsent().min(self.outbox.slots());
+            for slot in 0..count {
+                flow.write(slot, self.outbox.bytes(slot));
             }
-            Err(error) if is_transient(&error, During::Transfer) => Err(error),
-            Err(error) => {
-                // The network's error about an earlier request, such as that there is no listener (udp(7)).
-                *now_ns = monotonic_ns();
-                flow.failed(error.raw_os_error().unwrap_or_default(), *now_ns);
-                Ok(CallResult::Some { is_ready: false })
-            }
-        }
-    }
-
-    /// Sends the calls that have begun, as many as a batch holds.
-    #[inline]
-    fn give(
-        &mut self,
-        flow: &mut DatagramFlow,
-        to: BorrowedFd<'_>,
-        meter: &mut Meter,
-        now_ns: &mut u64,
-    ) -> io::Result<CallResult> {
-        let count = flow.unsent().min(self.outbox.slots());
-        for slot in 0..count {
-            flow.write(slot, self.outbox.bytes(slot));
-        }
-        match self.outbox.send(to, 0, count) {
-            Ok(sent) => {
-                *now_ns = monotonic_ns();
+            self.outbox.send(socket, 0, count)
+        } else {
+            self.inbox.receive(socket)
+        };
+        *now_ns = monotonic_ns();
+        let is_ready = match moved {
+            Err(error) if is_transient(&error, During::Transfer) => return Err(error),
+            Ok(sent) if is_sending => {
                 self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
                 for slot in 0..sent {
                     let len = self.outbox.bytes(slot).len();
                     meter.count(len, len);
                     flow.sent(len, *now_ns);
                 }
+                true
             }
-            Err(error) if is_transient(&error, During::Transfer) => return Err(error),
+            Ok(count) => {
+                self.deliver(flow, count, meter, *now_ns);
+                // If no other reply is due, another receive would find none.
+                count == self.inbox.slots() && flow.waits()
+            }
             Err(error) => {
-                *now_ns = monotonic_ns();
+                // Also the network's about an earlier request, such as that there is no listener (udp(7)).
                 flow.failed(error.raw_os_error().unwrap_or_default(), *now_ns);
-                if is_too_long(&error) {
+                if is_sending && is_too_long(&error) {
                     flow.give_up_all();
                     self.unsendable = Some(too_long(error));
                 }
+                is_sending
             }
-        }
-        Ok(CallResult::Some { is_ready: true })
+        };
+        Ok(CallResult::Some { is_ready })
     }
 
     fn left(&mut self, flow: DatagramFlow, connection: Option<OwnedFd>) {

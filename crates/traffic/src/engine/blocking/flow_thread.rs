@@ -257,7 +257,6 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     fn close(&mut self) {
         if self.fd.take().is_some() {
             self.system_calls += 1;
-            self.shared.on_closed();
         }
         (self.receive_timeout, self.send_timeout) = (false, false);
         self.calls = Calls::OfSockets;

@@ -58,8 +58,6 @@ pub(super) struct WorkerShared<'a, P: Party> {
     roster: Mutex<Vec<ThreadHandle>>,
     /// The end of a pipe that is written to wake the thread that waits at the other one.
     waker: OwnedFd,
-    /// Whether it waits for a free descriptor.
-    short_of_descriptors: AtomicBool,
 }
 
 pub(in crate::engine) fn drive<P: Party>(
@@ -116,7 +114,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                 return Ok(Stop::Done);
             }
             let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
-            let accepts = accept_from_ns <= now_ns || !self.shared.short_of_descriptors.load(Ordering::Relaxed);
+            let accepts = accept_from_ns <= now_ns;
             let (fd, until_ns) = match self.station.listener {
                 Some(listener) if accepts => (listener, until_ns),
                 Some(_) => (self.woken.as_fd(), until_ns.min(accept_from_ns)),
@@ -140,20 +138,15 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
     /// Accepts one connection. `false` if there is no descriptor for it.
     fn accept(&mut self) -> Result<bool, EndError> {
         let Some(listener) = self.station.listener else { return Ok(true) };
-        // Before the attempt: a thread that closes a connection after it wakes this one.
-        self.shared.short_of_descriptors.store(true, Ordering::Relaxed);
         self.report.system_calls += 1;
-        let accepted = socket::accept(listener, false);
-        let exhausted = matches!(&accepted, Err(error) if socket::is_exhausted(error));
-        self.shared.short_of_descriptors.store(exhausted, Ordering::Relaxed);
-        match accepted {
+        match socket::accept(listener, false) {
             Ok(fd) => {
                 self.report.accepted += 1;
                 self.report.accepted_at_once = 1;
                 let flow = self.shared.party().accepted(fd.as_fd(), time_for::<P::Flow>());
                 flow.map_or(Ok(()), |flow| self.start(flow, Some(fd)))?;
             }
-            Err(_) if exhausted => return Ok(false),
+            Err(error) if socket::is_exhausted(&error) => return Ok(false),
             Err(error) if socket::is_transient(&error, During::Accept) => {}
             Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
@@ -199,7 +192,6 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             live: AtomicUsize::new(0),
             roster: Mutex::new(Vec::new()),
             waker,
-            short_of_descriptors: AtomicBool::new(false),
         }
     }
 
@@ -224,7 +216,6 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         fault: Option<EndError>,
     ) {
         self.party().left(flow, fd);
-        self.on_closed();
         if let Some(handle) = handle {
             let mut roster = lock(&self.roster);
             if let Some(place) = roster.iter().position(|other| *other == handle) {
@@ -241,18 +232,10 @@ impl<'a, P: Party> WorkerShared<'a, P> {
 
     /// A thread died, and its flow with it.
     fn lose(&self) {
-        self.on_closed();
         let died = EndError::Impossible("a flow's thread of the blocking engine died".into());
         self.totals.fail(died);
         self.live.fetch_sub(1, Ordering::Release);
         self.wake();
-    }
-
-    /// A descriptor is free again.
-    pub(super) fn on_closed(&self) {
-        if self.short_of_descriptors.swap(false, Ordering::Relaxed) {
-            self.wake();
-        }
     }
 
     fn wake(&self) {

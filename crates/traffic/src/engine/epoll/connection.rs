@@ -157,7 +157,7 @@ impl<P: Party> EpollLoop<'_, P> {
         }
         if P::CALLS {
             self.report.system_calls += 1;
-            let sent = self.party.give(flow, fd.as_fd(), self.meter, now_ns);
+            let sent = self.party.transfer(Doing::Sending, flow, fd.as_fd(), self.meter, now_ns);
             return self.moved(index, Doing::Sending, sent, now_ns);
         }
         if self.station.zero_copy {
@@ -211,7 +211,7 @@ impl<P: Party> EpollLoop<'_, P> {
         }
         self.report.system_calls += 1;
         if P::CALLS {
-            let received = self.party.take(flow, fd.as_fd(), self.meter, now_ns);
+            let received = self.party.transfer(Doing::Receiving, flow, fd.as_fd(), self.meter, now_ns);
             return self.moved(index, Doing::Receiving, received, now_ns);
         }
         let asked = self.port.buffer.len();

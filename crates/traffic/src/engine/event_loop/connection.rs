@@ -164,8 +164,6 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         self.free.push(index);
         self.live -= 1;
         self.party.left(flow, fd);
-        // The party has closed the connection, or will.
-        self.on_closed();
     }
 
     /// Queues a slot for the next round.
@@ -386,7 +384,6 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         if let Some(fd) = self.slots[index as usize].fd.take() {
             I::close(self, index, fd);
             self.slots[index as usize].attach(None);
-            self.on_closed();
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) enum Accepting {
     Never,
     /// Connections are accepted.
     Now,
-    /// Descriptors ran out: accepted again at this time, or when a connection closes.
+    /// Descriptors ran out: accepted again at this time.
     From(u64),
 }
 
@@ -303,13 +303,6 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// An accept failed because descriptors ran out: ignores the listener for a while.
     pub(super) fn pause_accepting(&mut self) {
         self.accepting = Accepting::From(monotonic_ns() + ACCEPT_PAUSE_NS);
-    }
-
-    /// A descriptor is free again.
-    pub(super) fn on_closed(&mut self) {
-        if let Accepting::From(at_ns) = &mut self.accepting {
-            *at_ns = 0;
-        }
     }
 
     /// The result of a connection attempt (`SO_ERROR`).

@@ -114,9 +114,7 @@ impl<P: Party> Root<'_, P> {
             if !self.meter.continues(now_ns, self.station.stop_requested) {
                 return Ok(Stop::Time);
             }
-            if self.serve_requests() {
-                accept_from_ns = 0;
-            }
+            self.serve_requests();
             if self.live == 0 && listener.is_none() {
                 return Ok(Stop::Done);
             }
@@ -162,13 +160,11 @@ impl<P: Party> Root<'_, P> {
         }
     }
 
-    /// Does what tasks requested. Returns whether a flow has left.
-    fn serve_requests(&mut self) -> bool {
-        let mut any_left = false;
+    /// Does what tasks requested.
+    fn serve_requests(&mut self) {
         for request in self.shared.take_requests() {
             match request {
                 TaskRequest::Return(flow, fd) => {
-                    any_left = true;
                     self.live -= 1;
                     self.party.left(flow, fd);
                 }
@@ -186,7 +182,6 @@ impl<P: Party> Root<'_, P> {
                 }
             }
         }
-        any_left
     }
 
     fn start(&self, flow: P::Flow, stream: Option<Stream>, is_connecting: bool) {
