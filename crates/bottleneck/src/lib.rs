@@ -1,15 +1,16 @@
 //! The limit of a cell: rules over recorded numbers, in the order in which one cause hides another.
 //!
-//! Each workload has its signs, the numbers that its rules read, and a function `find`. A rule needs evidence and shows it; if none
+//! A path of streams or calls and a ring have signs, the numbers that their rules read, and a function `find`. A rule needs evidence and
+//! shows it; if none
 //! applies the answer is [`UNKNOWN`]. Never guesses, never treats a factor's level as evidence of its effect.
 #![forbid(unsafe_code)]
 
 pub mod call;
 pub mod call_errors;
-pub mod relay;
+pub mod path;
 mod remedy;
 pub mod ring;
-pub mod stream;
+mod stream;
 pub mod task;
 
 use std::collections::BTreeMap;
@@ -60,33 +61,6 @@ pub struct CellLimit {
     pub evidence: BTreeMap<&'static str, f64>,
 }
 
-/// The limits that the single trials of a cell show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    /// Trials.
-    pub trials: usize,
-    /// Those that show the limit of the cell by themselves.
-    pub agree: usize,
-    /// The limit that most of the others show.
-    pub other: &'static str,
-    /// How many do.
-    pub show_other: usize,
-}
-
-impl Doubt {
-    /// Whether more single trials show the other limit than that of the cell.
-    pub fn other_leads(&self) -> bool {
-        self.show_other > self.agree
-    }
-}
-
-/// The limit to mention first: that of the cell, or the one that more single trials show; a known one before none.
-pub fn leading(name: &'static str, doubt: Option<&Doubt>) -> &'static str {
-    doubt
-        .filter(|doubt| name == UNKNOWN || doubt.other_leads() && doubt.other != UNKNOWN)
-        .map_or(name, |doubt| doubt.other)
-}
-
 /// One rule: its name, and its test of the trials of a workload.
 pub struct Rule<S> {
     /// The limit that it finds.
@@ -102,7 +76,7 @@ struct Evidence {
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    for name in [of(stream::RULES), of(call::RULES), of(ring::RULES), task::NAMES.to_vec()].concat() {
+    for name in [of(path::RULES), of(ring::RULES), task::NAMES.to_vec()].concat() {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -148,28 +122,6 @@ pub fn not_measured() -> CellLimit {
     without_numbers(UNKNOWN, "nothing was measured")
 }
 
-/// From this share of trials on, a limit that single trials show may be the cell's too.
-const MANY_TRIALS: f64 = 0.25;
-/// With fewer trials chance looks like a rule.
-const TRIALS_MIN: usize = 6;
-/// Counted in ticks that are coarser than a trial: only all trials together show it.
-const OF_TICKS: &str = "softirq";
-
-/// Whether single trials, each with its own limit, make another limit as likely as that of all of them together.
-pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<Doubt> {
-    let count = |name: &str| by_trial.iter().filter(|one| **one == name).count();
-    let trials = by_trial.len();
-    if trials < TRIALS_MIN || name == OF_TICKS {
-        return None;
-    }
-    // A trial that carried the load does not limit a cell that missed it.
-    let others = by_trial.iter().copied().filter(|one| *one != name && *one != "offered load");
-    let other = others.max_by_key(|one| (count(one), std::cmp::Reverse(*one)))?;
-    let show_other = count(other);
-    let is_near = show_other as f64 >= MANY_TRIALS * trials as f64;
-    is_near.then_some(Doubt { trials, agree: count(name), other, show_other })
-}
-
 /// The harness takes most of the time; `takes` is a sentence for its share.
 fn harness(floor_share: Option<f64>, takes: impl Fn(String) -> String) -> Option<Evidence> {
     let share = floor_share.filter(|share| *share >= HARNESS_SHARE)?;
@@ -185,11 +137,11 @@ fn offered_and(what: &str, offered: f64, rate: f64) -> String {
     }
 }
 
-/// The rule for ends that pause because the plan has them pause; `who` begins its sentence.
+/// The rule for ends that pause because the plan has them pause.
 fn planned_pauses(who: &str, think_share: Option<f64>) -> Option<Evidence> {
     let share = think_share.filter(|share| *share >= THINK_SHARE)?;
     Some(Evidence {
-        sentence: format!("{who} {} of the time by order of the plan", percent(share)),
+        sentence: format!("the {who} pauses {} of the time by order of the plan", percent(share)),
         evidence: vec![("think_share", share)],
     })
 }
@@ -203,41 +155,6 @@ fn softirq(busiest_cpus: Option<f64>) -> Option<Evidence> {
     })
 }
 
-/// The known facts where no rule applies: how busy the ends are, each with its key and its name in the sentence, and `rest`.
-fn busy_ends(ends: [(&'static str, &str, Option<f64>); 2], rest: &str) -> Evidence {
-    let known: Vec<_> = ends.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
-    let shown: Vec<String> = known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
-    let sentence = match known.is_empty() {
-        true => "CPU time was not recorded".into(),
-        false => format!("{}: {rest}", shown.join(", ")),
-    };
-    Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
-}
-
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limit_of_few_trials_is_named_second() {
-        let check = |name, [agree, other, third]: [usize; 3], expected: Option<(usize, &str)>| {
-            let trials = [vec![name; agree], vec!["wake-ups"; other], vec!["window"; third]].concat();
-            let found = doubt(name, &trials);
-            assert_eq!(found.map(|found| (found.agree, found.other)), expected, "{name} {agree} {other} {third}");
-        };
-        check("sender CPU", [20, 0, 0], None);
-        check("sender CPU", [16, 4, 0], None);
-        check("sender CPU", [12, 4, 4], None);
-        check("sender CPU", [15, 5, 0], Some((15, "wake-ups")));
-        check("sender CPU", [6, 5, 9], Some((6, "window")));
-        // Two speeds may average to a value of no trial.
-        check("sender CPU", [0, 12, 8], Some((0, "wake-ups")));
-        check("sender CPU", [2, 3, 0], None);
-        check("softirq", [0, 20, 0], None);
-        assert_eq!(doubt(UNKNOWN, &["offered load"; 20]), None);
-    }
 }

@@ -6,7 +6,7 @@
 
 use bytegauge_model::Workload;
 
-use super::{call, relay};
+use super::{call, path};
 
 /// The facts about a limited option that decide what may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,15 +58,15 @@ fn may_help(parts: &[(bool, &str)]) -> Option<String> {
 
 fn of_any(of: &LimitedOption, name: &str) -> Option<String> {
     Some(match name {
-        relay::RELAY => {
+        path::RELAY => {
             let less = (true, "a relay that uses less CPU time");
             return may_help(&[
                 less,
                 (of.spare_cpu && !of.compares("relay_threads"), "more relay threads (--relay-threads)"),
             ]);
         }
-        relay::SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)".to_owned(),
-        relay::SHARED | relay::ALL => "more CPUs help, or ends and a relay that use less CPU time".to_owned(),
+        path::RELAY_SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)".to_owned(),
+        path::RELAY_SHARED | path::ALL => "more CPUs help, or ends and a relay that use less CPU time".to_owned(),
         "other programs" => "stop the other programs, or measure on CPUs that they leave free".to_owned(),
         "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections".to_owned(),
         "shared CPU" => "more CPUs help, or less CPU time for each byte or call".to_owned(),
@@ -202,13 +202,13 @@ mod tests {
         let text = |of: LimitedOption, name| remedy(&of, name).unwrap_or_default();
         let full = LimitedOption { spare_cpu: false, ..PLAIN };
         let call = LimitedOption { workload: Workload::Call, ..full };
-        for (of, name) in [(full, "sender CPU"), (full, "both CPUs"), (call, "server CPU"), (call, relay::RELAY)] {
+        for (of, name) in [(full, "sender CPU"), (full, "both CPUs"), (call, "server CPU"), (call, path::RELAY)] {
             let spare = LimitedOption { spare_cpu: true, ..of };
             assert!(text(spare, name).contains("thread") || text(spare, name).contains("further CPUs"), "{name}");
             assert!(!text(of, name).contains("thread") && !text(of, name).contains("further CPUs"), "{name}");
         }
-        assert!(text(PLAIN, relay::SHARED).contains("--relay-placement"));
-        assert!(!text(full, relay::SHARED).contains("--relay-placement"));
+        assert!(text(PLAIN, path::RELAY_SHARED).contains("--relay-placement"));
+        assert!(!text(full, path::RELAY_SHARED).contains("--relay-placement"));
         let varied = ["read_size", "write_size", "congestion", "rcvbuf", "server_engine"].map(str::to_owned);
         let compared = LimitedOption { varied: &varied, ..full };
         assert_eq!(text(compared, "receiver CPU"), "less work on the bytes may help");

@@ -368,7 +368,6 @@ fn changed(results: &Results, test: &Test) -> Vec<String> {
 fn bottleneck(results: &Results, group: &GroupView, option: &OptionResult) -> Option<Headed> {
     let cell = results.cell(&option.id)?;
     let limit = &cell.limit;
-    let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
     let with = if group.varied.is_empty() { String::new() } else { format!(", with {}", option.label) };
     let spec = &cell.factors;
     let used = threads(spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);
@@ -380,7 +379,7 @@ fn bottleneck(results: &Results, group: &GroupView, option: &OptionResult) -> Op
         spare_cpu: spec.spans_hosts() || results.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
         varied: &group.varied,
     };
-    let remedy = remedy(&of, limit.leading).map_or_else(String::new, |remedy| format!(". {}", capital(&remedy)));
-    let brief = limit.brief.trim_end_matches('.');
-    Some(headed("Bottleneck", format!("{}{with}: {brief}{doubt}{remedy}", limit.title)))
+    let remedy = remedy(&of, limit.name).map_or_else(String::new, |remedy| format!(". {}", capital(&remedy)));
+    let sentence = limit.sentence.trim_end_matches('.');
+    Some(headed("Bottleneck", format!("{}{with}: {sentence}{remedy}", limit.title)))
 }

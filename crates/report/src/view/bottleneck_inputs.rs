@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_bottleneck::call::{CallSigns, Waits};
-use bytegauge_bottleneck::relay::RelaySigns;
+use bytegauge_bottleneck::call::Waits;
+use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus};
 use bytegauge_bottleneck::ring::RingSigns;
-use bytegauge_bottleneck::stream::StreamSigns;
 use bytegauge_model::cell::{BUFFERS, buffer_size};
-use bytegauge_model::spec::derived::{flows, lanes, threads, ways};
+use bytegauge_model::spec::derived::{flows, threads, ways};
 use bytegauge_model::{
-    EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
+    EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Transport,
+    Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
@@ -50,21 +50,26 @@ struct Watched {
 }
 
 impl Watched {
+    /// The time of all its threads.
+    fn thread_ns(&self) -> f64 {
+        self.sums.window_ns as f64 * self.threads as f64
+    }
+
     fn idle_per_sleep_us(&self) -> Option<f64> {
         let awake_ns = self.sums.cpu_ns as f64 + self.queued_ns.unwrap_or(0) as f64;
-        let idle_ns = self.sums.window_ns as f64 * self.threads as f64 - awake_ns;
+        let idle_ns = self.thread_ns() - awake_ns;
         let is_known = self.sums.cpu_ns > 0 && self.sums.voluntary_switches > 0;
         is_known.then(|| idle_ns.max(0.0) / self.sums.voluntary_switches as f64 / 1e3)
     }
 
     fn queued_share(&self) -> Option<f64> {
-        let all_ns = self.sums.window_ns as f64 * self.threads as f64;
+        let all_ns = self.thread_ns();
         Some(self.queued_ns? as f64 / all_ns).filter(|_| all_ns > 0.0)
     }
 }
 
 /// The end that connects, and the one that is connected to.
-fn ends(known: &Known) -> (Option<Watched>, Option<Watched>) {
+fn ends(known: &Known) -> [Option<Watched>; 2] {
     let trials = &known.settled.trials;
     let [near, far] = threads(&known.settled.cell.factors);
     let if_charged = |ns: Option<u64>| ns.filter(|_| !is_uncharged(known));
@@ -76,45 +81,95 @@ fn ends(known: &Known) -> (Option<Watched>, Option<Watched>) {
         let queued_ns = if_charged(queued_ns(trials.iter().filter_map(|trial| trial.sink_side()), far));
         Watched { sums, threads: far, queued_ns }
     });
-    (source, sink)
+    [source, sink]
 }
 
-/// Gathers the signs of one cell.
-pub fn gather(known: &Known) -> StreamSigns {
+/// Gathers the signs of one cell of a stream or of calls.
+pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
     let levels = &known.settled.cell.factors;
-    let (source, sink) = ends(known);
-    let call_ns =
-        [&source, &sink].into_iter().flatten().filter_map(|end| call_ns(&end.sums, end.threads)).reduce(f64::min);
-    let busy = |end: &Option<Watched>| end.as_ref().and_then(|end| end.sums.cpus());
-    StreamSigns {
-        two_ended: levels.transport().map_or(source.is_some(), bytegauge_model::Transport::two_ended),
-        moves_nothing: moves_nothing(levels),
-        same_cpu: levels.placement() == Some(Placement::SameCpu),
-        threads: lanes(levels),
-        // Two hosts have none in common.
-        cpus: known.cpus.filter(|_| !levels.spans_hosts()),
-        source_cpus: busy(&source),
-        sink_cpus: busy(&sink),
-        sink_system_share: system_share(sink.as_ref()),
-        source_idle_per_sleep_us: source.as_ref().and_then(Watched::idle_per_sleep_us),
-        sink_idle_per_sleep_us: sink.as_ref().and_then(Watched::idle_per_sleep_us),
-        source_queued_share: source.as_ref().and_then(Watched::queued_share),
-        sink_queued_share: sink.as_ref().and_then(Watched::queued_share),
+    let ends = ends(known);
+    let of_each = |of: &dyn Fn(&Watched) -> Option<f64>| ends.each_ref().map(|end| end.as_ref().and_then(of));
+    let own_cpus = own_cpus(known);
+    let busy = of_each(&|end| Some(end.sums.cpus()? / own_cpus(end.threads)));
+    let idle = of_each(&Watched::idle_per_sleep_us);
+    let queued = of_each(&Watched::queued_share);
+    let sign = |at: usize| EndSigns { busy: busy[at], idle_per_sleep_us: idle[at], queued_share: queued[at] };
+    let two_ended = levels.transport().map_or(ends[0].is_some(), Transport::two_ended) || call.is_some();
+    let signs = PathSigns {
+        two_ended,
+        ends: [sign(0), sign(1)],
+        shared: shared_cpus(known, &ends).filter(|_| two_ended),
         softirq_busiest_cpus: known
             .cpu
             .softirq_cpus
             .zip(known.cpu.net_rx_busiest_share)
             .map(|(all, share)| all * share),
-        rwnd_limited_share: known.counters.rwnd_limited_share,
-        sndbuf_limited_share: known.counters.sndbuf_limited_share,
-        larger_buffer: known.larger_buffer,
         offered_rate: offered_rate(levels),
-        link_rate: link_rate(levels),
         rate: known.rate,
-        think_share: source.as_ref().and_then(|end| think_share(&end.sums, levels)),
-        floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
         relay: gather_of_relay(known),
+        ..PathSigns::default()
+    };
+    let floor_share = |call_ns: Option<f64>| known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call);
+    let Some(call) = call else {
+        let call_ns = of_each(&|end| call_ns(&end.sums, end.threads)).into_iter().flatten().reduce(f64::min);
+        return PathSigns {
+            moves_nothing: moves_nothing(levels),
+            think_share: ends[0].as_ref().and_then(|end| think_share(&end.sums, levels)),
+            floor_share: floor_share(call_ns),
+            reader_system_share: system_share(ends[1].as_ref()),
+            rwnd_limited_share: known.counters.rwnd_limited_share,
+            sndbuf_limited_share: known.counters.sndbuf_limited_share,
+            larger_buffer: known.larger_buffer,
+            link_rate: link_rate(levels),
+            ..signs
+        };
+    };
+    let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
+    let listen_overflows = listen_overflows(known.settled);
+    let client_call_ns = ends[0].as_ref().filter(|_| call.calls > 0).map(|end| end.thread_ns() / call.calls as f64);
+    let pauses = levels.think_time().zip(known.rate);
+    PathSigns {
+        calls: true,
+        think_share: pauses.map(|(ns, rate)| ns as f64 / 1e9 * rate / flows(levels) as f64),
+        floor_share: floor_share(client_call_ns),
+        objective: call.knee.as_ref().and_then(objective),
+        waits: calls::waiting(call, known.counters).map(|seen| Waits {
+            slow_share: seen.slow_share,
+            time_share: seen.slow_time_share,
+            acks: seen.acks,
+        }),
+        failed_share: share(call.failed),
+        not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
+        listen_overflows,
+        ..signs
     }
+}
+
+/// CPUs that the session might use. Two hosts have none in common, and the number of the other's is unknown here.
+fn usable_cpus(known: &Known) -> u64 {
+    if known.settled.cell.factors.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(u64::MAX).max(1) }
+}
+
+/// CPUs that an end with this number of threads can use: pinned to two places, each end has half of them.
+fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
+    let cpus = usable_cpus(known);
+    let pinned = known.settled.cell.factors.placement().is_some_and(|place| place != Placement::Unpinned);
+    move |threads| threads.min(if pinned { (cpus / 2).max(1) } else { cpus }).max(1) as f64
+}
+
+/// The CPUs that both ends share, on one CPU by the plan, or where they have fewer than one for each thread.
+fn shared_cpus(known: &Known, ends: &[Option<Watched>; 2]) -> Option<SharedCpus> {
+    let levels = &known.settled.cell.factors;
+    let used: f64 = ends.iter().map(|end| end.as_ref()?.sums.cpus()).sum::<Option<f64>>()?;
+    let (cpus, threads): (u64, u64) = (usable_cpus(known), threads(levels).into_iter().sum());
+    let shared = match levels.placement() {
+        // A stream's flows have a CPU each, as long as there are CPUs.
+        Some(Placement::SameCpu) if levels.workload() == Workload::Stream => (threads / 2).min(cpus),
+        Some(Placement::SameCpu) => 1,
+        None | Some(Placement::Unpinned) if threads > cpus => cpus,
+        _ => return None,
+    };
+    Some(SharedCpus { cpus: shared as f64, busy: used / shared as f64 })
 }
 
 fn system_share(end: Option<&Watched>) -> Option<f64> {
@@ -155,7 +210,7 @@ fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
 
 /// Gathers the signs of one cell of rings.
 pub fn gather_of_rings(known: &Known, ring: &RingView) -> RingSigns {
-    let (_, end) = ends(known);
+    let [_, end] = ends(known);
     let end = end.as_ref();
     let nop_ns = known.rate.filter(|rate| *rate > 0.0).map(|rate| 1e9 / rate);
     RingSigns {
@@ -169,64 +224,6 @@ pub fn gather_of_rings(known: &Known, ring: &RingView) -> RingSigns {
         queued_share: end.and_then(Watched::queued_share),
         floor_share: known.floor_ns.zip(nop_ns).map(|(floor, nop)| floor / nop),
     }
-}
-
-/// Gathers the signs of one cell of calls.
-pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
-    let levels = &known.settled.cell.factors;
-    let (client, server) = ends(known);
-    let (client, server) = (client.as_ref(), server.as_ref());
-    let [client_lanes, server_lanes] = threads(levels);
-    let placement = levels.placement();
-    let (pinned, same_cpu) =
-        (placement.is_some_and(|place| place != Placement::Unpinned), placement == Some(Placement::SameCpu));
-    // Pinned to two places each end has half of the CPUs; on one CPU, or without pinning, they share all.
-    // Two hosts have none in common, and the number of the other's is unknown here.
-    let cpus = if levels.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(1).max(1) };
-    let own = |lanes: u64| lanes.min(if pinned { (cpus / 2).max(1) } else { cpus }) as f64;
-    let cpus_of = |end: Option<&Watched>| end.and_then(|end| end.sums.cpus());
-    let busy = |end: Option<&Watched>| cpus_of(end).zip(end).map(|(used, end)| used / own(end.threads));
-    let together = if same_cpu { 1.0 } else { (client_lanes + server_lanes).min(cpus) as f64 };
-    let shares = same_cpu || (!pinned && client_lanes + server_lanes > cpus);
-    let used = cpus_of(client).zip(cpus_of(server));
-    let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
-    let listen_overflows = listen_overflows(known.settled);
-    let client_call_ns = client
-        .and_then(|end| (call.calls > 0).then(|| end.sums.window_ns as f64 * client_lanes as f64 / call.calls as f64));
-    CallSigns {
-        same_cpu,
-        client_busy: busy(client),
-        server_busy: busy(server),
-        both_busy: used.filter(|_| shares).map(|(client, server)| (client + server) / together),
-        client_idle_per_sleep_us: client.and_then(Watched::idle_per_sleep_us),
-        server_idle_per_sleep_us: server.and_then(Watched::idle_per_sleep_us),
-        client_queued_share: client.and_then(Watched::queued_share),
-        server_queued_share: server.and_then(Watched::queued_share),
-        softirq_busiest_cpus: known
-            .cpu
-            .softirq_cpus
-            .zip(known.cpu.net_rx_busiest_share)
-            .map(|(all, share)| all * share),
-        offered_rate: levels.offered_rate().map(|rate| rate as f64),
-        objective: call.knee.as_ref().and_then(objective),
-        rate: known.rate,
-        think_share: levels.think_time().zip(known.rate).map(|(ns, rate)| {
-            let per_flow = rate / flows(levels) as f64;
-            ns as f64 / 1e9 * per_flow
-        }),
-        waits: waits(known, call),
-        failed_share: share(call.failed),
-        not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
-        listen_overflows,
-        floor_share: known.floor_ns.zip(client_call_ns).map(|(floor, call)| floor / call),
-        relay: gather_of_relay(known),
-    }
-}
-
-/// Waiting for delayed acknowledgements.
-fn waits(known: &Known, call: &CallView) -> Option<Waits> {
-    let seen = calls::waiting(call, known.counters)?;
-    Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
 }
 
 /// The share of an offered load that trials answered: all together, at the rate `total`, or the median one, whichever is more. A pause of

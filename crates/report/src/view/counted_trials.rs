@@ -132,12 +132,6 @@ impl<'a> Settled<'a> {
         }
     }
 
-    /// The cell with one of its trials alone.
-    pub fn by(&self, trial: &'a Trial) -> Settled<'a> {
-        let alone = vec![trial];
-        Settled { stage: self.stage, trials: alone.clone(), measured: alone, ..Settled::empty(self.cell) }
-    }
-
     fn take(&mut self, trial: &'a Trial) {
         if trial.outcome == Outcome::Measured {
             // One that was too short is measured once more in its place.

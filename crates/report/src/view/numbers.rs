@@ -207,36 +207,12 @@ pub struct LimitView {
     /// The limit; `unknown` where no number proves one.
     #[schemars(schema_with = "schema::limit")]
     pub name: &'static str,
-    /// The limit that more single trials show; mostly the same.
-    #[serde(skip)]
-    pub leading: &'static str,
-    /// The limit for readers, with the other one that single trials show.
-    pub title: String,
+    /// The limit for readers.
+    pub title: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
-    /// The same in short: without the counts of single trials, and without the owner of its rates.
-    pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
-    /// Set where many of the trials show something else by themselves: chance may have chosen between the two.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<LimitDoubt>,
-}
-
-/// The limits that the single trials of a cell show.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LimitDoubt {
-    /// Trials.
-    pub trials: usize,
-    /// Those that show the limit by themselves.
-    pub agree: usize,
-    /// The limit that most of the others show.
-    #[schemars(schema_with = "schema::limit")]
-    pub other: &'static str,
-    /// How many do.
-    pub show_other: usize,
-    /// The numbers of trials in a sentence.
-    pub text: String,
 }
 
 impl View {

@@ -4,7 +4,7 @@
 
 mod brief;
 
-use bytegauge_bottleneck::{Doubt, UNKNOWN};
+use bytegauge_bottleneck::UNKNOWN;
 use bytegauge_model::factor;
 use bytegauge_model::{Level, Placement, Spec, Work, without_digits};
 
@@ -21,20 +21,6 @@ pub fn limit(name: &'static str) -> &'static str {
         "wake-ups" => "waits for wake-ups",
         UNKNOWN => "no limit found",
         other => other,
-    }
-}
-
-/// The limit, and the other one that single trials show: `perhaps sender CPU`, `sender CPU, in some trials full TCP window`.
-pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
-    let own = limit(name);
-    let Some(doubt) = doubt else { return own.to_owned() };
-    let other = limit(doubt.other);
-    match (name, doubt.other) {
-        (UNKNOWN, _) => format!("perhaps {other}"),
-        (_, UNKNOWN) => format!("perhaps {own}"),
-        _ if doubt.agree == 0 => format!("{other}, perhaps {own}"),
-        _ if doubt.other_leads() => format!("{other}, in some trials {own}"),
-        _ => format!("{own}, in some trials {other}"),
     }
 }
 
@@ -66,17 +52,6 @@ pub fn with_ranges(a: &str, b: &str) -> Option<String> {
 fn ends(word: &str) -> Option<(f64, f64)> {
     let (low, high) = word.split_once('–').unwrap_or((word, word));
     Some((low.parse().ok()?, high.parse().ok()?))
-}
-
-/// How many trials show each of two limits.
-pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
-    let Doubt { trials, agree, other, show_other } = doubt;
-    let (own, other) = (limit(name), limit(other));
-    match agree {
-        0 => format!("{other} in {show_other} of {trials} trials; the total of all trials shows {own}"),
-        _ if doubt.other_leads() => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
-        _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
-    }
 }
 
 /// Where the ends run: "ends on different CPUs".
@@ -169,18 +144,6 @@ mod tests {
 
     fn levels(pairs: &[(&str, &str)]) -> Spec {
         pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
-    }
-
-    #[test]
-    fn a_doubtful_limit_has_the_other_one_too() {
-        let doubt = |agree, other| Doubt { trials: 56, agree, other, show_other: 22 };
-        assert_eq!(limit_title("window", None), "full TCP window");
-        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, in some trials full TCP window");
-        assert_eq!(limit_title(UNKNOWN, Some(&doubt(10, "relay CPU"))), "perhaps relay CPU");
-        let both = limit_doubt("window", &doubt(10, "relay CPU"));
-        assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
-        let none = limit_doubt("window", &doubt(0, "relay CPU"));
-        assert_eq!(none, "relay CPU in 22 of 56 trials; the total of all trials shows full TCP window");
     }
 
     #[test]
