@@ -170,7 +170,7 @@ fn of_two_ages(view: &View) -> Option<[(&GroupView, (u64, u64)); 2]> {
 fn when(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
     let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).filter(|_| of_two_ages(view).is_none());
-    let measured = view.judged_ns.or(view.elapsed_ns).map(|ns| format!("these {}", seconds(ns)));
+    let measured = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
     let measured = match view.status {
         SessionStatus::Imported => Some("these trials".to_owned()),
         _ => measured,

@@ -114,7 +114,6 @@ fn details(report: &Report, style: &TerminalStyle, layout: &Layout) -> Vec<Strin
     };
     line("began", &status(report));
     line("harness", &floor_text(report));
-    line("cpu", &billing(report));
     line("machine", &environment_text(&report.environment));
     let name = |id: &str| {
         let test = report.tests.iter().find(|test| test.id.0 == id).filter(|_| report.tests.len() > 1);
@@ -159,23 +158,6 @@ fn alike(notes: &[Note], name: impl Fn(&str) -> String) -> Vec<String> {
         if names.is_empty() { text.to_owned() } else { format!("{}: {text}", names.join(", ")) }
     };
     phrases.into_iter().map(joined).collect()
-}
-
-fn billing(view: &Report) -> String {
-    if call_noun(&view.view) == "NOP" {
-        return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)".into();
-    }
-    let is_external = view.cells.iter().any(|cell| cell.factors.connect().is_some());
-    let external = if is_external { "the CPU time of an external server is not visible; " } else { "" };
-    let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
-        Some(true) => "soft interrupts count as time of the thread that they interrupt",
-        Some(false) => "soft interrupts are accounted apart",
-        None => {
-            "soft interrupts count as time of the thread that they interrupt, unless the kernel accounts them apart (not \
-             known here)"
-        }
-    };
-    format!("{external}{interrupts}")
 }
 
 fn floor_text(view: &Report) -> String {

@@ -40,13 +40,10 @@ pub fn calls(settled: &Settled) -> Option<CallView> {
     let errors = errors_of(&reports, settled);
     let failed = errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
     let begun = sum(|report| report.begun);
-    let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     Some(CallView {
         timing: if levels.offered_rate().is_some() || levels.slo().is_some() { OPEN } else { CLOSED },
         offered_per_second: levels.call_rate().map(|rate| rate as f64),
         knee: knee(settled),
-        mean_per_second: mean,
-        sd_per_second: sd,
         calls: sum(|report| report.calls),
         begun,
         completed: sum(|report| report.completed),

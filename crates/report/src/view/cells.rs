@@ -15,7 +15,7 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::counters::{artefact, cheapest_siblings, counters, cpu, datagrams, ring};
-use super::environment::{cpus, irq_accounting};
+use super::environment::cpus;
 use super::estimate::{more, throughput, total_rate};
 use super::floor::Floors;
 use super::harm::harm;
@@ -103,7 +103,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
     let counters = counters(levels, &settled.trials);
-    let cpu = cpu(levels, &settled.trials, irq_accounting(&record.machine));
+    let cpu = cpu(levels, &settled.trials);
     let (call, ring) = (calls(settled), ring(settled));
     let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
     let (mean, sd) = mean_and_sd(&rates);

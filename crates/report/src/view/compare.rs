@@ -50,8 +50,6 @@ pub struct GroupAnalysis<'a> {
     pub verdict: GroupVerdict,
     /// The confirmation blocks by CPU time of a run with the verdict on them, where two programs are compared by their time.
     pub of_cpu: Option<(GroupInput, GroupVerdict)>,
-    /// The verdict by CPU time, where a busy machine leaves time undecided and the A/A control agrees.
-    pub cpu: Option<GroupVerdict>,
     /// The verdict by the p99 of calls, where a load is offered and the A/A control agrees.
     pub p99: Option<GroupVerdict>,
     /// Its recommendation.
@@ -154,11 +152,15 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         let verdict = analyse(&input, method);
         (input, verdict)
     });
+    let is_loaded = factors.offers_load() && cost != Cost::P99 && cells.len() > 1;
+    let p99 = is_loaded.then(|| {
+        let input = self::input(&cells, twin, |trial| cost_ns(trial, Cost::P99, factors), scene);
+        analyse(&input, method)
+    });
     GroupAnalysis {
         row,
         of_cpu,
-        cpu: None,
-        p99: None,
+        p99,
         varied: varied_choices(&candidates, settled),
         candidates,
         cells,
@@ -173,28 +175,6 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         standing,
         once,
     }
-}
-
-/// Compares the groups that time leaves undecided by the CPU time that the report shows for each option, over the same blocks.
-pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
-    let is_open = |group: &&mut GroupAnalysis| group.cost == Cost::Time && !group.alone.proven && group.cells.len() > 1;
-    for group in groups.iter_mut().filter(is_open) {
-        group.cpu = Some(by(group, |trial| cost_ns(trial, Cost::Cpu, &group.row.group.factors), scene));
-    }
-}
-
-/// Compares the groups with an offered load by the p99 of their calls, over the same blocks.
-pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
-    let is_loaded = |group: &&mut GroupAnalysis| group.row.group.factors.offers_load() && group.cost != Cost::P99;
-    for group in groups.iter_mut().filter(is_loaded).filter(|group| group.cells.len() > 1) {
-        group.p99 = Some(by(group, |trial| cost_ns(trial, Cost::P99, &group.row.group.factors), scene));
-    }
-}
-
-/// The verdict by another cost.
-fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &CompareInput) -> GroupVerdict {
-    let input = input(&group.cells, group.twin, cost, scene);
-    analyse(&input, &Method { level: group.standing.level, ..scene.method })
 }
 
 /// The share of an offered load that the trials of a cell answered.

@@ -38,11 +38,6 @@ impl<'a> Blocks<'a> {
         self.unjudged.contains(&index)
     }
 
-    /// Whether any block waits for an analysis.
-    pub fn any_unjudged(&self) -> bool {
-        !self.unjudged.is_empty()
-    }
-
     /// Whether every trial of the block was measured, and it counts; an interrupted one was repeated under a new index. CPU steal
     /// does not matter: it may depend on the cell, and the user has it too.
     pub fn is_whole(&self, index: u64) -> bool {

@@ -67,7 +67,7 @@ fn tcp_drops(trials: &[&Trial]) -> BTreeMap<String, u64> {
 }
 
 /// The CPU time of a cell.
-pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
+pub fn cpu(levels: &Spec, trials: &[&Trial]) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     // A program of the user is no end of a path: its CPU time is that of a run.
     let is_program = trials.iter().any(|trial| trial.task().is_some());
@@ -96,7 +96,6 @@ pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> Cp
         machine_busy_s_per_gib: machine.as_ref().and_then(MachineSums::busy_s_per_gib),
         softirq_cpus: machine.as_ref().and_then(MachineSums::softirq_cpus),
         net_rx_busiest_share: machine.as_ref().and_then(MachineSums::net_rx_busiest_share),
-        softirq_billed_to_interrupted: irq_accounting.map(|on| !on),
     }
 }
 
@@ -161,7 +160,6 @@ pub fn ring(settled: &Settled) -> Option<RingView> {
         left: sum(|report| report.left),
         nops_per_enter: ratio(completed, sum(|report| report.enters)).filter(|n| *n > 0.0),
         overflowed_after_rounds: first.overflowed_after_rounds,
-        completion_entries: first.completion_entries,
         kernel_thread_cpus: kernel_thread_cpus(&settled.trials),
     })
 }

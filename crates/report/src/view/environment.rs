@@ -127,11 +127,6 @@ pub fn cpus(machine: &Value) -> Option<u64> {
     allowed.or_else(|| fact(machine, "online")?.as_u64()).filter(|cpus| *cpus > 0)
 }
 
-/// Whether time in interrupts is accounted separately; unknown on most machines.
-pub fn irq_accounting(machine: &Value) -> Option<bool> {
-    fact(machine, "irq_time_accounting")?.as_bool()
-}
-
 fn has_facts(machine: &Value) -> bool {
     machine.as_object().is_some_and(|map| !map.is_empty())
 }

@@ -35,7 +35,6 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         analysis: judged.standing.view.clone(),
         age_ns: age_ns(judged, conditions),
         warmup_ns: warmup_ns(judged, conditions),
-        trial_ns: trial_ns(&judged.cells, conditions),
         steady: judged.row.facts.get("steady").and_then(Value::as_bool),
         serial: (verdict.present.len() > 1)
             .then_some(SerialView { merged_by: verdict.merged_by, independent: verdict.independent }),
@@ -115,14 +114,6 @@ fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
     let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
-}
-
-/// The median length of the confirmed trials.
-fn trial_ns(cells: &[usize], conditions: &Conditions) -> Option<u64> {
-    let settled = cells.iter().map(|&at| &conditions.settled[at]).filter(|cell| cell.workload() != Workload::Tune);
-    let trials = settled.flat_map(|cell| cell.measured.iter().filter(|trial| trial.stage == Stage::Confirm));
-    let lengths: Vec<f64> = trials.map(|trial| trial.wall_ns as f64).filter(|ns| *ns > 0.0).collect();
-    median(&lengths).map(|ns| ns as u64)
 }
 
 /// The id of the cell that takes a choice in a group.

@@ -60,7 +60,6 @@ pub fn harm(settled: &Settled) -> HarmView {
         lost_share: super::counters::datagrams(settled).and_then(|seen| seen.lost_share),
         copied_share: ratio(copied, zero_copy),
         longest_ns: observed.iter().map(|(_, observed)| observed.longest_ns).max(),
-        drain_ns: trials.iter().filter(|trial| trial.client().is_some()).filter_map(|trial| drain_ns(trial)).max(),
     }
 }
 
@@ -77,10 +76,6 @@ fn timeouts(settled: &Settled) -> Option<f64> {
     }
     let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts.get()?, trial.client()?.begun);
     median(&settled.trials.iter().filter_map(share).collect::<Vec<f64>>())
-}
-
-fn drain_ns(trial: &Trial) -> Option<u64> {
-    Some(trial.machine.as_ref()?.wall_ns.saturating_sub(trial.warmup_ns.saturating_add(trial.wall_ns)))
 }
 
 /// The share of the clients whose call lasted through a whole trial. Where the plan fixes the rate, a client may have no call.

@@ -62,28 +62,21 @@ impl View {
             status => status,
         };
         let input = CompareInput::of(session, settings);
-        let mut compared = compare::groups(session, &input);
+        let compared = compare::groups(session, &input);
         let environment = environment::judge(session, twin_reach(&compared));
-        if environment::crowd(&environment).is_some() {
-            compare::by_cpu(&mut compared, &input);
-        }
-        compare::by_p99(&mut compared, &input);
-        let CompareInput { settled, blocks, group_blocks, varied, method, .. } = input;
+        let CompareInput { settled, group_blocks, varied, method, .. } = input;
         let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &compared, &context);
         let environment = environment.with_speeds(&cells, margin);
         let elapsed_ns = time::elapsed_ns(session);
-        let judged_ns = time::judged_ns(session, &blocks);
         let budget_ns = time::budget_ns(&record.plan);
         let conditions = Conditions {
             cells: &cells,
             settled: &settled,
-            blocks: &blocks,
             resumable: !record.imported,
             margin,
-            seed: record.seed,
             audit: AuditSummary::of(&compared, &settled, &record.plan, margin),
         };
         let mut groups: Vec<_> =
@@ -102,7 +95,6 @@ impl View {
             status,
             started: rfc3339(record.started_unix_ns),
             elapsed_ns,
-            judged_ns,
             interval_ns: None,
             version: record.version.clone(),
             seed: record.seed,

@@ -58,9 +58,6 @@ pub struct View {
     pub started: String,
     /// From its first to its last trial, nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// The same until the last trial that its numbers rest on, where later ones wait for the next analysis.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged_ns: Option<u64>,
     /// Length of the intervals in which long trials were asked for, nanoseconds: a group that then has no `over_time` has no
     /// trial that was kept and is longer; absent without such a request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use bytegauge_stats::group::Method;
 
 use super::audit::is_withdrawn;
 use super::compare::GroupAnalysis;
-use super::counted_trials::{Blocks, Settled};
+use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{AuditSummary, CellView, GroupRecommendation};
 use crate::phrase;
@@ -15,14 +15,10 @@ pub struct Conditions<'a> {
     pub cells: &'a [CellView],
     /// The same cells with their trials.
     pub settled: &'a [Settled<'a>],
-    /// The blocks they were measured in.
-    pub blocks: &'a Blocks<'a>,
     /// It was measured here, and can continue here.
     pub resumable: bool,
     /// "Within x of the best", as a share.
     pub margin: f64,
-    /// Seed of the session's statistics.
-    pub seed: u64,
     /// The results of long trials for all groups together.
     pub audit: Option<AuditSummary>,
 }

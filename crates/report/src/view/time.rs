@@ -3,7 +3,6 @@
 use bytegauge_model::{BlockRecord, Nanos, Trial, TrialTime};
 use serde_json::Value;
 
-use super::counted_trials::Blocks;
 use super::environment::fact;
 use crate::SessionData;
 
@@ -21,18 +20,6 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
     lasted.checked_sub(paused_ns(&data.blocks, data.trials.iter().map(Trial::time))).filter(|ns| *ns > 0)
-}
-
-/// The same until the last trial of the answers; `None` if that is the last of all.
-pub fn judged_ns(data: &SessionData, blocks: &Blocks) -> Option<u64> {
-    if !blocks.any_unjudged() {
-        return None;
-    }
-    let end = |trial: &Trial| trial.started_unix_ns.saturating_add(trial.wall_ns);
-    let until = data.trials.iter().filter(|trial| blocks.is_whole(trial.block)).map(end).max()?;
-    let before: Vec<BlockRecord> = data.blocks.iter().filter(|block| block.started_unix_ns < until).cloned().collect();
-    let trials = data.trials.iter().map(Trial::time).filter(|trial| trial.began_unix_ns < until);
-    until.checked_sub(data.record.started_unix_ns)?.checked_sub(paused_ns(&before, trials)).filter(|ns| *ns > 0)
 }
 
 /// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials

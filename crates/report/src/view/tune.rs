@@ -91,10 +91,6 @@ fn against(judged: &GroupAnalysis, choice: usize, reference: usize) -> Option<(f
     Some((share(-pair.mean)?, share(-pair.mean - pair.reach())?, share(-pair.mean + pair.reach())?))
 }
 
-fn cpu_ns(settled: &Settled) -> Option<f64> {
-    median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
-}
-
 /// The gain of the recommended value over the present one; its numbers are unknown where one of the two was not confirmed, or
 /// before the first analysis.
 fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Option<GainView> {
@@ -103,7 +99,6 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> 
     let named = judged.alone.cell;
     let known = reference.zip(named).filter(|(reference, named)| judged.standing.proves && reference != named);
     let found = known.and_then(|(reference, named)| against(judged, named, reference));
-    let cpu = |choice: Option<usize>| cpu_ns(&conditions.settled[judged.cell(choice)?]);
     Some(GainView {
         group: judged.row.group.id.clone(),
         cell: judged.cell(named).map(|at| conditions.cells[at].id.clone()),
@@ -111,8 +106,6 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> 
         gain: found.map(|(gain, ..)| gain),
         lower: found.map(|(_, lower, _)| lower),
         upper: found.map(|(.., upper)| upper),
-        cpu_ns: cpu(named).filter(|_| found.is_some()),
-        default_cpu_ns: cpu(reference).filter(|_| found.is_some()),
     })
 }
 

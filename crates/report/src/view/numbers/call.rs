@@ -13,10 +13,6 @@ pub struct CallView {
     pub offered_per_second: Option<f64>,
     /// The highest rate that keeps a latency objective; `null` without a search.
     pub knee: Option<KneeView>,
-    /// Mean of the trials' rates, calls per second, as in other publications, in addition to the median and its interval.
-    pub mean_per_second: Option<f64>,
-    /// Standard deviation of the same, calls per second.
-    pub sd_per_second: Option<f64>,
     /// Calls completed within the windows.
     pub calls: u64,
     /// Calls begun in the clients' whole lives.

@@ -188,8 +188,6 @@ pub struct CpuView {
     pub softirq_cpus: Option<f64>,
     /// Share of `NET_RX` soft interrupts that the busiest CPU took.
     pub net_rx_busiest_share: Option<f64>,
-    /// Whether soft interrupts are billed to whom they interrupt; `null` when that is not known.
-    pub softirq_billed_to_interrupted: Option<bool>,
 }
 
 /// CPU time of one end.
@@ -307,10 +305,6 @@ pub struct HarmView {
     /// The longest call, nanoseconds. A call that had not ended counts for as long as it was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_ns: Option<u64>,
-    /// The longest time that the ends took in addition to warm-up and measured time, nanoseconds: opening, and waiting for calls that
-    /// had not ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drain_ns: Option<u64>,
 }
 
 /// Kinds of harm that a rate does not show.
@@ -391,8 +385,6 @@ pub struct RingView {
     pub nops_per_enter: Option<f64>,
     /// Rounds after which the completion queue had overflowed, if it did.
     pub overflowed_after_rounds: Option<u64>,
-    /// Completions that fit the ring that the kernel made.
-    pub completion_entries: u32,
     /// CPU time of the kernel's submission thread, in CPUs.
     pub kernel_thread_cpus: Option<f64>,
 }

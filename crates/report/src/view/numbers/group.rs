@@ -39,8 +39,6 @@ pub struct GroupView {
     pub age_ns: Option<(u64, u64)>,
     /// Warm-up of every trial, nanoseconds.
     pub warmup_ns: Option<u64>,
-    /// Length of the trials behind the results, nanoseconds: their median; `null` for programs, which take their own time.
-    pub trial_ns: Option<u64>,
     /// Whether the calibration trials settled in their first half.
     pub steady: Option<bool>,
     /// Whether blocks depend on each other, and how many were merged.

@@ -192,10 +192,6 @@ pub struct GainView {
     pub lower: Option<f64>,
     /// Upper end of its interval.
     pub upper: Option<f64>,
-    /// CPU time of a run with the recommended value, of its whole process tree, nanoseconds.
-    pub cpu_ns: Option<f64>,
-    /// The same with the current value.
-    pub default_cpu_ns: Option<f64>,
 }
 
 /// The recommended value of an earlier session. `findings` have its result in the program.
