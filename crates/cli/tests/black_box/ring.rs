@@ -137,11 +137,7 @@ fn the_published_loop_is_shown_and_never_compared() {
         assert!(list(group, "best_set").iter().all(|id| id != &cell["id"]), "{group}");
         assert!(list(test, "options").iter().all(|option| option["id"] != cell["id"]), "{test}");
     }
-    bench.run("report --full").exits(0).prints(&[
-        "liburing-undrained is an artefact",
-        "IORING_SQ_CQ_OVERFLOW",
-        "it counts",
-    ]);
+    bench.run("report --full").exits(0).prints(&["it counts", "an artefact, not compared"]);
 }
 
 #[test]

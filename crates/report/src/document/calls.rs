@@ -2,14 +2,14 @@
 //! what failed and why.
 
 use bytegauge_model::UdpUse;
-use bytegauge_model::unit::{about_bytes, call_rate};
+use bytegauge_model::unit::call_rate;
 
 use super::details::Rows;
 use super::finding_texts::shared_calls;
 use crate::view::calls::CLOSED;
-use crate::view::numbers::{CallDatagramView, CallView, CellView, EngineView, ErrorView};
+use crate::view::numbers::{CallDatagramView, CallView, CellView, ErrorView};
 use crate::words::interval_rounding::range;
-use crate::words::number::{number, share};
+use crate::words::number::number;
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -21,7 +21,10 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     };
     let mut lines = vec![times(cell, call)];
     lines.extend(p99(rows));
-    lines.extend(engines(cell, call));
+    let system_calls = cell.median("server_system_calls_per_call");
+    lines.extend(
+        system_calls.map(|n| format!("{}: the server made {} system calls a call", cell.label, number(Some(n)))),
+    );
     lines.extend(call.workers.as_ref().map(|workers| format!("{}: {}", cell.label, shared_calls(workers))));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
@@ -58,41 +61,6 @@ fn p99(rows: &Rows) -> Option<String> {
     };
     let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
     (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
-}
-
-fn engines(cell: &CellView, call: &CallView) -> Option<String> {
-    let own = cell.median("server_system_calls_per_call").map(|n| format!("{} system calls a call", number(Some(n))));
-    let did: Vec<String> = own.into_iter().chain(call.server_engine.iter().flat_map(evidence)).collect();
-    (!did.is_empty()).then(|| format!("{}: the server's engine made {}", cell.label, did.join(", ")))
-}
-
-/// Evidence that a requested mode ran.
-fn evidence(engine: &EngineView) -> Vec<String> {
-    let some = |count: u64| count > 0;
-    let part =
-        |value: Option<f64>, what: &str| value.filter(|v| *v > 0.0).map(|v| format!("{} {what}", share(Some(v))));
-    [
-        some(engine.accepted_at_once.saturating_sub(1))
-            .then(|| format!("up to {} accepts at once", engine.accepted_at_once)),
-        some(engine.datagrams_at_once.saturating_sub(1))
-            .then(|| format!("up to {} datagrams a system call", engine.datagrams_at_once)),
-        part(engine.multishot_share, "of the completions multishot"),
-        part(engine.bundled_share, "of the completions bundled"),
-        some(engine.out_of_buffers).then(|| format!("{} times out of buffers", engine.out_of_buffers)),
-        some(engine.zero_copy_sends).then(|| {
-            let copied = share(engine.zero_copy_copied_share);
-            format!("{} sends without a copy by request, {copied} of them copied after all", engine.zero_copy_sends)
-        }),
-        engine
-            .kernel_threads_cpus
-            .filter(|cpus| *cpus >= 0.005)
-            .map(|cpus| format!("{} CPUs of kernel threads busy for it", number(Some(cpus)))),
-        engine.buffer_bytes.map(|bytes| format!("with {} of buffers", about_bytes(bytes))),
-        engine.copied_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} copied by it", about_bytes(bytes))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// Where the datagrams died of the cell that lost most calls.

@@ -1,33 +1,23 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
-use bytegauge_model::unit::{Bytes, byte_rate, count_rate, nop_rate};
-use bytegauge_model::{CellId, CellKind, Cost, Implementation, Stage, Workload};
+use bytegauge_model::unit::{Bytes, byte_rate, count_rate};
+use bytegauge_model::{CellId, CellKind, Stage};
 use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
-use crate::results::harm::truncated_share;
 use crate::view::cost::ERROR_MAX;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
 use crate::words::number::{mean_size, number, rough_size, share};
-use crate::words::phrase;
 
 /// Lines of more cells than this are only in JSON.
 const CELLS_MAX: usize = 6;
 
-/// The counts of a test, a sentence each.
-fn counts(view: &Results, group: &GroupView) -> Vec<String> {
-    let rows = rows(view, group);
-    if rows.cells.is_empty() {
-        return Vec::new();
-    }
-    [super::calls::lines(&rows), datagrams(&rows), both_ways(&rows), rings(view, group, &rows)].concat()
-}
-
-/// The counts, the size of calls, and the cost of calls and bytes.
+/// The counts of a test, the size of calls, and the cost of calls and bytes, a sentence each.
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
-    let sizes = sizes(&rows(view, group));
-    counts(view, group).into_iter().chain(sizes).chain(costs(group)).collect()
+    let rows = rows(view, group);
+    let counts = [super::calls::lines(&rows), datagrams(&rows), both_ways(&rows), rings(view, group, &rows)].concat();
+    counts.into_iter().chain(sizes(&rows)).chain(costs(group)).collect()
 }
 
 /// The bytes that a call moved on average, over all trials: less than was asked for where reads are short.
@@ -71,46 +61,29 @@ fn unreported(end: &str, slice: &Slice) -> Option<String> {
     Some(format!("the cost of {end} per call and per byte is unknown here: {why}"))
 }
 
-/// Number of the fastest cells that are shown while none is confirmed.
-const ANALYSES_MAX: usize = 8;
-
-/// The cells of a group, the best first.
+/// The cells of a group that its lines are about, in the order of the plan.
 pub struct Rows<'a> {
-    /// The cells, best first.
+    /// The cells.
     pub cells: Vec<&'a CellView>,
     /// The cell that the group recommends.
     recommended: Option<CellId>,
 }
 
 impl<'a> Rows<'a> {
-    /// The recommended cell, or the first.
+    /// The recommended cell, or the fastest.
     pub fn named(&self) -> Option<&'a CellView> {
-        let named = self.cells.iter().find(|cell| self.recommended.as_ref() == Some(&cell.id));
-        named.or(self.cells.first()).copied()
+        let rate = |cell: &CellView| cell.estimate.median.unwrap_or(0.0);
+        let fastest = || self.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        self.cells.iter().find(|cell| self.recommended.as_ref() == Some(&cell.id)).or_else(fastest).copied()
     }
 }
 
-/// The confirmed cells of a group, the best first; before confirmation the fastest of the screening.
-pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
+/// The confirmed cells of a group; before confirmation those of the screening.
+fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     let is_measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
-    let has_numbers = |cell: &&CellView| cell.estimate.median.is_some() || !cell.more.is_empty();
-    let candidates = || view.cells_of(&group.id).filter(is_measured).filter(has_numbers);
+    let candidates = || view.cells_of(&group.id).filter(is_measured);
     let confirmed = candidates().any(|cell| cell.stage == Some(Stage::Confirm));
-    let mut cells: Vec<&CellView> =
-        candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
-    // Under an offered load all rates are alike: the cheapest first.
-    let merit = |cell: &CellView| {
-        let cost = match (group.compares, group.factors.workload()) {
-            (Cost::Time, _) | (Cost::Cpu, Workload::Tune) => return cell.estimate.median.unwrap_or(0.0),
-            (Cost::Cpu, Workload::Call) => cell.median("server_cpu_ns_per_call"),
-            (Cost::Cpu, _) => cell.cpu.ends_s_per_gib,
-            (Cost::P99 | Cost::GapP99 | Cost::Urgent, _) => cell.median(group.cost),
-        };
-        -cost.unwrap_or(f64::INFINITY)
-    };
-    cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
-    // Confirmed cells; screened ones are shown only where none is confirmed.
-    cells.truncate(if confirmed { cells.len() } else { ANALYSES_MAX });
+    let cells = candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
     Rows { cells, recommended: group.recommendation.cell.clone() }
 }
 
@@ -133,39 +106,15 @@ fn each_way(cell: &CellView) -> Option<String> {
 /// A loss below this share of the sent datagrams is only in the table.
 const LOSS_NOTICED: f64 = 0.0001;
 
-/// The best packet rate, the best bandwidth, and where datagrams were lost; none without datagrams. Goodput counts only datagrams that
-/// the sink kept.
+/// Where datagrams were lost; none without datagrams.
 fn datagrams(rows: &Rows) -> Vec<String> {
-    if rows.cells.iter().all(|cell| cell.datagrams.is_none()) {
-        return Vec::new();
-    }
-    let mut lines: Vec<String> = [best_rate(rows), best_bandwidth(rows)].into_iter().flatten().collect();
     let lossy: Vec<String> = rows.cells.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect();
     let more = lossy.len().saturating_sub(CELLS_MAX);
-    lines.extend(lossy.into_iter().take(CELLS_MAX));
-    lines.extend((more > 0).then(|| format!("{more} more lost some: --format json")));
-    lines
-}
-
-fn best_rate(rows: &Rows) -> Option<String> {
-    // One that is cut off is lost.
-    let rate = |cell: &CellView| cell.median("datagrams_per_second").unwrap_or(0.0) * (1.0 - truncated_share(cell));
-    let cell = rows.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    let packets = cell
-        .median("packets_per_second")
-        .map_or_else(String::new, |rate| format!(" in {} packets of the kernel", count_rate(rate)));
-    Some(format!(
-        "most datagrams that came: {} with {}{packets}, {} lost",
-        count_rate(rate(cell)),
-        cell.label,
-        lost(cell)
-    ))
-}
-
-fn best_bandwidth(rows: &Rows) -> Option<String> {
-    let rate = |cell: &CellView| cell.estimate.median.unwrap_or(0.0);
-    let cell = rows.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    Some(format!("most bytes that came (goodput): {} with {}, {} lost", byte_rate(rate(cell)), cell.label, lost(cell)))
+    lossy
+        .into_iter()
+        .take(CELLS_MAX)
+        .chain((more > 0).then(|| format!("{more} more lost some: --format json")))
+        .collect()
 }
 
 fn lost(cell: &CellView) -> String {
@@ -224,39 +173,14 @@ fn evidence(cell: &CellView) -> Option<String> {
     ))
 }
 
-/// The count of the published loop, next to the completions of its library at the same size.
+/// The counts of a loop that is not compared, and why.
 fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
-    let shown: Vec<&CellView> =
-        view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Artefact && cell.trials > 0).collect();
-    let Some(rounds) = shown.iter().find_map(|cell| cell.ring.as_ref()?.overflowed_after_rounds) else {
-        return Vec::new();
+    let artefacts = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Artefact);
+    let of_cell = |cell: &CellView| {
+        let counted = count_rate(cell.median("submissions_per_second")?);
+        Some(format!("{}: it counts {counted}; {}", cell.label, cell.reason.as_ref()?))
     };
-    let mut lines = vec![format!(
-        "liburing-undrained is an artefact and not compared: the published loop never takes a completion. After {rounds} \
-         rounds its queue has overflowed (IORING_SQ_CQ_OVERFLOW), from then on the kernel allocates memory for every \
-         completion, and what the loop counts are submissions:"
-    )];
-    lines.extend(shown.iter().filter_map(|cell| {
-        let counted = cell.median("submissions_per_second")?;
-        let drained = view.cells_of(&group.id).find(|other| is_drained(other, cell));
-        let completed = drained.and_then(|other| other.estimate.median).map(nop_rate);
-        let completed = completed.map_or_else(String::new, |rate| format!("; liburing completes {rate}"));
-        Some(format!(
-            "{} entries, {}: it counts {}{completed}",
-            phrase::level("entries", &cell.level("entries")),
-            phrase::level("setup", &cell.level("setup")),
-            count_rate(counted)
-        ))
-    }));
-    lines
-}
-
-/// Whether a cell is that of the same library, which takes its completions.
-fn is_drained(other: &CellView, cell: &CellView) -> bool {
-    let same = |name: &str| other.level(name) == cell.level(name);
-    other.kind == CellKind::Candidate
-        && other.factors.implementation() == Some(Implementation::Liburing)
-        && ["entries", "submit_batch", "setup"].into_iter().all(same)
+    artefacts.filter_map(of_cell).collect()
 }
 
 /// The unit of work by which the cost of the harness is counted.

@@ -907,7 +907,6 @@ fn every_renderer_prints_calls() {
             "from the moment when a client may send",
             "p99, 95 % interval: ",
             "system calls a call",
-            "with 640 KiB of buffers",
             "competing clients had",
             "× reset (first-byte): the server closed",
         ],

@@ -68,10 +68,10 @@ fn text(view: &Report) -> String {
 }
 
 #[test]
-fn the_best_rates_and_losses_are_reported() {
+fn rates_and_losses_are_reported() {
     let view = planted(|_| {});
     let text = text(&view);
-    for expected in ["goodput", "datagrams", "lost", "most datagrams that came:", "most bytes that came (goodput):"] {
+    for expected in ["datagrams/s", "lost"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(text.contains("were lost: 100 % at the receiver's full socket buffer"), "{text}");
