@@ -262,19 +262,17 @@ fn a_command_that_connects_to_nothing_fails() {
     let no_port = "the command opened no TCP connection, so the server had no work (if it uses no TCP, give --ready \
                    regex:RE); the server listens at port 7007";
     let open = "# 127.0.0.1:7008";
-    for (load, reported, next, trials) in [
-        ("true", no_port, "let the command connect to port 7007, then run it again", 2),
-        ("CLIENT 7008 2>&1 || true", named, "if 7008 in the command is the port, write 7007 instead", 1),
-        ("CLIENT 7008", named, "if 7008 in the command is the port, write 7007 instead", 1),
-        (&format!("CLIENT 7008 2>&1 || true {open}"), named, "connect to the port at which the server listens", 1),
+    for (load, reported, trials) in [
+        ("true", no_port, 2),
+        ("CLIENT 7008 2>&1 || true", named, 1),
+        ("CLIENT 7008", named, 1),
+        (&format!("CLIENT 7008 2>&1 || true {open}"), named, 1),
     ] {
         let (document, count) = ran(load, "", 5);
         let (reason, step) = (text(&document["cells"][0]["reason"]), &document["next"][0]);
         assert!(reason.ends_with(reported) && count == trials, "{load}: {count}: {reason}");
-        assert!(text(&step["text"]).starts_with(next) && recommended(&document).is_null(), "{load}: {step}");
-        let command = text(&step["command"]);
-        assert_eq!(command.is_empty(), !load.contains(open), "{load}: {command}");
-        assert!(command.is_empty() || command.contains("127.0.0.1:7007"), "{command}");
+        let is_fixed_first = text(&step["text"]).starts_with("fix the reason above");
+        assert!(is_fixed_first && recommended(&document).is_null(), "{load}: {step}");
     }
     // Equal times are decided in every session; the wall times of a client in Python vary too much for that.
     let (document, _) = ran("CLIENT 7007 && echo took 1", "--metric 'time:took (.*)'", 0);

@@ -3,7 +3,7 @@
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::session::NoteKind;
 use bytegauge_model::unit::{audit_after_ns, forecast};
-use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
+use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::further_steps::{self, again_instead, again_with, resuming, round_below};
@@ -17,15 +17,9 @@ use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdic
 use crate::words::interval_rounding::{
     FORECAST_MAX_S, TEST_S, at_most, budget, excludes_nothing, likely_bound, percent,
 };
-use crate::words::phrase;
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
-
-/// The share of a rate that is offered to check it: a latency objective is rarely missed as far below a bound.
-const LOWER_RATE: f64 = 2.0 / 3.0;
-/// From this time on, seconds, one test alone is measured instead of all.
-const LONG_S: f64 = 900.0;
 
 /// The next steps, the most useful first. An imported session cannot be continued here, and a new one would have other results.
 pub fn next(view: &Results) -> Vec<NextStep> {
@@ -189,8 +183,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         } else {
             "at another time of day"
         };
-        let repeat = || again(view, None, &format!("repeat it {when} to check the result"));
-        return vec![at_lower_rate(view).unwrap_or_else(repeat)];
+        return vec![again(view, None, &format!("repeat it {when} to check the result"))];
     }
     let mut steps = match crowd(&view.environment).filter(|_| view.tune.is_none()) {
         None => narrow(view, &open, imported),
@@ -198,7 +191,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
             let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
             let more = rest_of_analyses(view, &open).filter(|_| !imported);
             let more = more.or_else(|| narrow(view, &open, imported).pop().filter(|_| is_short));
-            vec![when_quiet(more.unwrap_or_else(|| again(view, longer(view).as_deref(), "measure again")))]
+            vec![when_quiet(more.unwrap_or_else(|| again(view, None, "measure again")))]
         }
     };
     steps.extend(across);
@@ -215,27 +208,6 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
     }
     steps.extend(why_ended(view));
     steps
-}
-
-/// A rate well below the found one, offered for longer: short windows cut queues that grow slowly, and meet few pauses.
-fn at_lower_rate(view: &Results) -> Option<NextStep> {
-    let [test] = view.tests else { return None };
-    let rate = view.cell(&test.used()?.id)?.call.as_ref()?.knee.as_ref()?.overall_per_second? * LOWER_RATE;
-    // Three digits, of whole calls.
-    let digit = 10f64.powf(rate.log10().floor() - 2.0).max(1.0);
-    let rate = phrase::compact("call_rate", &Level::Number(((rate / digit).round() * digit) as u64));
-    let further = ["--rate", &rate, "--trial-time", "1s"].map(str::to_owned);
-    let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
-    Some(step(
-        &command,
-        "offer two thirds of the overall rate for longer; if its p99 of all calls is short enough, offer more",
-    ))
-}
-
-/// The time that many tests need, where they were given less than half of it.
-fn longer(view: &Results) -> Option<String> {
-    let (needed_s, given_s) = (TEST_S * view.tests.len() as f64, view.plan.budget_ns? as f64 / 1e9);
-    (view.tests.len() > 1 && 2.0 * given_s < needed_s).then(|| budget(needed_s))
 }
 
 /// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.
@@ -268,32 +240,23 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
     let own_s = own_ns as f64 / 1e9;
     let bounded: Vec<(&GroupView, f64)> =
         open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
-    let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let closest = bounded.iter().map(|(_, bound)| *bound).reduce(f64::min);
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
     let growth = view.changes().and_then(|changes| least_growth(changes.changes.iter()));
     let longer = match (growth, closest) {
         (Some(growth), _) => LONGER.max(growth),
         // Intervals narrow with the root of the time.
-        (None, Some((_, bound))) => LONGER.max((bound / view.plan.margin).powi(2)),
+        (None, Some(bound)) => LONGER.max((bound / view.plan.margin).powi(2)),
         // A session that was stopped after a few blocks is no measure of the time that its tests need.
         (None, None) if is_short => LONGER.max(TEST_S * view.tests.len() as f64 / own_s),
         (None, None) => return Vec::new(),
     };
     let all_s = own_s * longer;
-    if let Some((group, words)) = closest.filter(|_| all_s > LONG_S).and_then(|(group, _)| alone(view, group)) {
-        let alone_s = all_s / view.tests.len() as f64;
-        if alone_s <= FORECAST_MAX_S {
-            let (name, within) = (name(view, group), percent(view.plan.margin));
-            let text = format!("measure “{name}” alone for {}, likely to decide it within {within}", budget(alone_s));
-            let command = again_with(view, Some(&budget(alone_s)), &words);
-            return command.map(|command| step(&command, &text)).into_iter().collect();
-        }
-    }
     if all_s > FORECAST_MAX_S {
         return Vec::new();
     }
-    let bounds: Vec<(&GroupView, [f64; 2])> =
-        bounded.iter().map(|(group, bound)| (*group, [*bound, likely_bound(*bound, 1.0, longer)])).collect();
+    let bounds: Vec<(&GroupView, f64)> =
+        bounded.iter().map(|(group, bound)| (*group, likely_bound(*bound, 1.0, longer))).collect();
     let time = budget(all_s);
     let brings = if growth.is_some() { DECIDES_CHANGE.to_owned() } else { brings(view, &bounds) };
     vec![match again_with(view, Some(&time), &[]) {
@@ -309,34 +272,18 @@ fn name<'a>(view: &'a Results, group: &GroupView) -> &'a str {
     view.test(&group.id).map_or("", |test| &test.name)
 }
 
-/// The flags that leave one test of a session, by its transport and its role; `None` where they do not, or were given.
-fn alone<'a>(view: &Results, group: &'a GroupView) -> Option<(&'a GroupView, Vec<String>)> {
-    let asked = view.plan.asked.as_ref()?;
-    let words_of = |group: &GroupView| -> Vec<String> {
-        let spec = &group.factors;
-        let flag = |name: &str| Some([format!("--{name}"), spec.get(name).name()?.to_owned()]);
-        ["transport", "role"].into_iter().filter_map(flag).flatten().collect()
-    };
-    let words = words_of(group);
-    let flags = || asked.iter().map(|word| word.split('=').next().unwrap_or(word));
-    let is_given = words.iter().any(|word| word.starts_with("--") && flags().any(|flag| flag == word));
-    let alike = view.groups.iter().filter(|other| words_of(other) == words).count();
-    (view.tests.len() > 1 && alike == 1 && !is_given && !words.is_empty()).then_some((group, words))
-}
-
 /// The analyses that are left; `None` where none is left, and where they likely decide no test.
 fn rest_of_analyses(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
     let gains = || open.iter().filter(|group| group.recommendation.more_blocks.is_some());
     gains().next()?;
-    let both = |group: &GroupView| {
-        let (now, analysis) =
-            (open_bound(view, group)?, group.analysis.as_ref().filter(|analysis| analysis.blocks > 0)?);
-        Some([now, likely_bound(now, analysis.blocks as f64, analysis.left_until()? as f64)])
+    let forecast = |group: &GroupView| {
+        let analysis = group.analysis.as_ref().filter(|analysis| analysis.blocks > 0)?;
+        Some(likely_bound(open_bound(view, group)?, analysis.blocks as f64, analysis.left_until()? as f64))
     };
     if view.changes().is_some() {
         return Some(resume(view, &CONCLUSIVE, &format!("measure more{DECIDES_CHANGE}"), Some(rest_ns(view)?)));
     }
-    let bounds: Vec<(&GroupView, [f64; 2])> = gains().filter_map(|group| Some((*group, both(group)?))).collect();
+    let bounds: Vec<(&GroupView, f64)> = gains().filter_map(|group| Some((*group, forecast(group)?))).collect();
     if !bounds.is_empty() && decided(&bounds, view.plan.margin).is_empty() {
         return None;
     }
@@ -344,15 +291,15 @@ fn rest_of_analyses(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
     Some(resume(view, &CONCLUSIVE, &text, Some(rest_ns(view)?)))
 }
 
-/// The tests whose interval ends, each as it is and as it is forecast, are likely within the margin.
-fn decided<'a>(bounds: &[(&'a GroupView, [f64; 2])], margin: f64) -> Vec<&'a GroupView> {
+/// The tests whose interval ends are forecast to be within the margin.
+fn decided<'a>(bounds: &[(&'a GroupView, f64)], margin: f64) -> Vec<&'a GroupView> {
     // A forecast of exactly the margin is not above it.
-    let within = bounds.iter().filter(|(_, both)| both[1] <= margin * (1.0 + 1e-9));
+    let within = bounds.iter().filter(|(_, bound)| *bound <= margin * (1.0 + 1e-9));
     within.map(|(group, _)| *group).collect()
 }
 
-/// `, likely to decide “Read from TCP” within 5 %`, of interval ends as they are and as they are forecast.
-fn brings(view: &Results, bounds: &[(&GroupView, [f64; 2])]) -> String {
+/// `, likely to decide “Read from TCP” within 5 %`, by the forecasts of interval ends.
+fn brings(view: &Results, bounds: &[(&GroupView, f64)]) -> String {
     let within = percent(view.plan.margin);
     match decided(bounds, view.plan.margin).as_slice() {
         [] => format!(", to decide within {within}"),
@@ -396,12 +343,6 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
             vec![again(view, Some(&time), &text)]
         }
     };
-    // A wide interval does not show where the difference is.
-    let is_narrow = ends(versus).is_some_and(|(lower, upper)| upper - lower <= 2.0 * versus.margin);
-    let is_near = versus.difference.longer.is_some_and(|longer| is_near(longer, versus.margin));
-    if is_near && is_narrow && versus.why_open.is_none() {
-        steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
-    }
     steps.extend(why_ended(view));
     steps
 }
@@ -432,11 +373,6 @@ fn ends(versus: &VersusView) -> Option<(f64, f64)> {
     versus.difference.lower.zip(versus.difference.upper)
 }
 
-/// Whether a difference is so close to the margin that hardly any number of pairs decides: within half of the margin.
-fn is_near(longer: f64, margin: f64) -> bool {
-    (longer.abs().ln_1p() - margin.ln_1p()).abs() <= margin.ln_1p() / 2.0
-}
-
 /// How long the blocks of the analyses that are left take, with their audits, nanoseconds; `None` where none is left. By the
 /// blocks that were measured, as the progress of a session that goes on forecasts them.
 fn rest_ns(view: &Results) -> Option<u64> {
@@ -459,19 +395,4 @@ fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> O
     // Without the lengths of blocks there is still that of the session.
     let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
     if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_near_the_margin_is_reported() {
-        for near in [0.05, -0.05, 0.04, -0.07] {
-            assert!(is_near(near, 0.05), "{near}");
-        }
-        for far in [-0.096, 0.0, 0.3] {
-            assert!(!is_near(far, 0.05), "{far}");
-        }
-    }
 }

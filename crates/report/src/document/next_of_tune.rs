@@ -3,7 +3,7 @@
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
-use super::further_steps::{again_instead, again_with};
+use super::further_steps::again_instead;
 use super::next::{step, words};
 use super::{NextStep, Results};
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_answered};
@@ -15,8 +15,7 @@ use crate::words::number::time;
 pub fn next(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextStep> {
     let is_measured = view.tests.iter().any(|test| !has_reason(test, &[InvalidReason::NothingMeasured]));
     if !is_measured {
-        let fixed = ready_at(view).or_else(|| connected_to(view));
-        return fixed.map_or(usual, |step| vec![step]);
+        return ready_at(view).map_or(usual, |step| vec![step]);
     }
     let of_failed = of_failed(view, tune);
     let mut changes = tune.changes.iter().flat_map(|changes| &changes.changes);
@@ -48,23 +47,6 @@ pub fn ready_at(view: &Results) -> Option<NextStep> {
     let port = view.tune.as_ref()?.listens_at?;
     let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
     Some(step(&command, "wait for the port at which the server listens"))
-}
-
-/// The command with the port at which its server listens; only a port behind an address of this machine is surely the wrong one.
-fn connected_to(view: &Results) -> Option<NextStep> {
-    let unreached = view.tune.as_ref()?.unreached?;
-    let port = unreached.listens_at;
-    let Some((wrong, is_address)) = unreached.named else {
-        return Some(words(&format!("let the command connect to port {port}, then run it again")));
-    };
-    let wrong_text = format!(":{wrong}");
-    let command = again_with(view, None, &[]).filter(|all| is_address && all.matches(&wrong_text).count() == 1);
-    Some(match command {
-        Some(command) => {
-            step(&command.replace(&wrong_text, &format!(":{port}")), "connect to the port at which the server listens")
-        }
-        None => words(&format!("if {wrong} in the command is the port, write {port} instead, then run it again")),
-    })
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.

@@ -39,8 +39,7 @@ pub use group::{
     LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, TwinView,
 };
 pub use tune::{
-    AdviceView, ChangeEffect, ChangeView, ChangesView, GainView, ServiceView, TuneView, Unreached, least_growth,
-    promising,
+    AdviceView, ChangeEffect, ChangeView, ChangesView, GainView, ServiceView, TuneView, least_growth, promising,
 };
 
 /// The whole report of one session.

@@ -5,8 +5,7 @@
 //! fixed beforehand, so it is the reference of the family.
 
 use bytegauge_model::{
-    Counted, Level, Metric, OptionChange, OwnOption, ProgramChange, ProgramTask, ReadyWhen, ServiceCounts,
-    SocketChanges, Trial,
+    Counted, Level, Metric, OptionChange, OwnOption, ProgramChange, ProgramTask, ServiceCounts, SocketChanges, Trial,
 };
 use bytegauge_stats::interim::growth_to_decide;
 use bytegauge_stats::quantile::median;
@@ -16,7 +15,7 @@ use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{
     AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, GainView, GroupView, InterimView, ServiceView,
-    TuneView, Unreached, VersusCost, least_growth,
+    TuneView, VersusCost, least_growth,
 };
 use super::recommendation::Conditions;
 use crate::phrase;
@@ -33,7 +32,6 @@ pub fn tune(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Condition
         metric: task.metric.to_string(),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
         listens_at: listens_at(conditions),
-        unreached: unreached(task, conditions),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
         changes: changes(task, judged, conditions),
@@ -69,15 +67,6 @@ fn listens_at(conditions: &Conditions) -> Option<u16> {
     let mut ports = failed.flat_map(|task| &task.server_ports);
     let first = *ports.next()?;
     ports.all(|port| *port == first).then_some(first)
-}
-
-/// The server that no connection of the command reached.
-fn unreached(task: &ProgramTask, conditions: &Conditions) -> Option<Unreached> {
-    let ReadyWhen::Tcp(listens_at) = task.server.as_ref()?.ready else { return None };
-    let mut failed = conditions.settled.iter().flat_map(|cell| &cell.failed).filter_map(|trial| trial.task());
-    let one = failed.find(|task| task.server_unreached)?;
-    let named = task.port_of_command().filter(|(port, _)| one.wrong_port == Some(*port));
-    Some(Unreached { listens_at, named })
 }
 
 /// The choice that takes a value, where it was confirmed.

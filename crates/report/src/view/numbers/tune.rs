@@ -19,9 +19,6 @@ pub struct TuneView {
     /// The TCP port at which its server listened, where `--ready` waited for another sign until its time was over.
     #[serde(skip)]
     pub listens_at: Option<u16>,
-    /// The same where no connection of the command reached its server.
-    #[serde(skip)]
-    pub unreached: Option<Unreached>,
     /// The user's current value, for people.
     pub default: Option<String>,
     /// The gain over it, one for each group.
@@ -35,15 +32,6 @@ pub struct TuneView {
     pub left_behind: usize,
     /// Runs after which the server ignored its signal and was killed.
     pub stopped_by_force: usize,
-}
-
-/// A server that no connection reached.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unreached {
-    /// The TCP port at which it listens.
-    pub listens_at: u16,
-    /// The port that the command names instead, and whether it is that of an address of this machine.
-    pub named: Option<(u16, bool)>,
 }
 
 /// Options that were changed on the sockets of a program, each compared with the program as it is.
