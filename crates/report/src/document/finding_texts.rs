@@ -323,9 +323,6 @@ fn long_trials(
             }
             None => format!("trials of {window} neither confirm nor contradict it"),
         },
-        LongTrials::Differ => {
-            format!("in trials of {window} all options had typically {:.0} % of the rate", upper.unwrap_or(1.0) * 100.0)
-        }
         LongTrials::Missing => "connections older than those measured may differ (--long-trials)".into(),
     }
 }

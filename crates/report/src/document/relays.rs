@@ -1,16 +1,12 @@
 //! Results of relays, as text: the rate of the path without one, the share of it that the fastest keeps, and which of them use
 //! the least CPU time.
 
-use std::collections::BTreeSet;
-
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, significant};
-use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
-use bytegauge_stats::trial_metrics::RELAY_COPIED;
+use bytegauge_model::{CellKind, RelayHolds, RelayMethod, Spec};
 
 use super::Results;
 use crate::view::numbers::{CellView, Estimate, GroupView, RelayProgramView, View};
-use crate::words::interval_rounding::percent;
 use crate::words::phrase;
 use crate::words::{option_label, own_buffer, relay_method};
 
@@ -25,10 +21,7 @@ pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
     // A skipped one is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
-    [caveat, reach(view, group, &costed), small_buffers(&all), copied(group, &all), programs(group, &all)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [caveat, reach(view, group, &costed), programs(group, &all)].into_iter().flatten().collect()
 }
 
 /// A note that belongs to a relay wherever it is named.
@@ -103,32 +96,9 @@ fn crossed(spec: &Spec) -> &'static str {
     }
 }
 
-/// Which of the relays move less at a time than the others, by their own defaults: that, and not their method, may be why they
-/// are slow.
-fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let small: Vec<(Bytes, RelayMethod)> =
-        relays.iter().filter_map(|cell| own_buffer(&cell.factors).zip(method(cell))).collect();
-    let (bytes, _) = small.first()?;
-    let names: BTreeSet<String> = small.iter().map(|(_, method)| method.to_string()).collect();
-    let names = phrase::join(&names.into_iter().collect::<Vec<_>>(), "and");
-    Some(format!("{bytes} is the default buffer of {names}, {} that of others", Bytes(RELAY_BUFFER as u64)))
-}
-
 /// A relay that moves less at a time than the others, and could move more, with its own buffer.
 pub fn may_grow(cell: &CellView) -> Option<(RelayMethod, Bytes)> {
     method(cell).filter(|method| method.has_buffer()).zip(own_buffer(&cell.factors))
-}
-
-/// The effect of requesting zero copy.
-fn copied(group: &GroupView, relays: &[&CellView]) -> Option<String> {
-    let copied: Vec<String> = relays
-        .iter()
-        .filter_map(|cell| {
-            let share = cell.more.get(RELAY_COPIED)?.median?;
-            Some(format!("{} of the sends of {} that asked for no copy were copied", percent(share), name(group, cell)))
-        })
-        .collect();
-    (!copied.is_empty()).then(|| format!("{} (on loopback the kernel always does)", copied.join(", ")))
 }
 
 /// Which versions of programs were measured, and which of them did not leave properly.

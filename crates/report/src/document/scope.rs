@@ -7,10 +7,9 @@ use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Sp
 use super::title::{seconds, varying, worker, workers_differ};
 use super::{Results, relays};
 use crate::findings::is_loopback;
-use crate::view::groups::are_apart;
 use crate::view::link;
 use crate::view::numbers::{GroupView, InterimView, View};
-use crate::words::interval_rounding::{aged, shown_age};
+use crate::words::interval_rounding::aged;
 use crate::words::phrase;
 
 /// A sentence for each part of the scope: conditions, relays, links.
@@ -28,7 +27,6 @@ pub fn lines(results: &Results) -> Vec<String> {
         no_work(view),
         verified(view),
         Some(when(view)).filter(|text| !text.is_empty()),
-        ages(results),
         not_measured(view, &groups),
     ];
     let mut all: Vec<String> = parts.into_iter().flatten().collect();
@@ -149,27 +147,10 @@ fn loopback(view: &View) -> Option<String> {
     (any && view.status != SessionStatus::Imported).then(|| "loopback, without a network".to_owned())
 }
 
-/// The ages of connections where tests differ in them.
-fn ages(results: &Results) -> Option<String> {
-    let name =
-        |group: &GroupView| results.test(&group.id).map_or_else(|| group.id.to_string(), |test| test.name.clone());
-    let [young, old] = of_two_ages(results.view)?.map(|(group, (_, to))| (shown_age(to), name(group)));
-    Some(format!("connections up to {} old ({}) to {} old ({})", young.0, young.1, old.0, old.1))
-}
-
-/// The groups with the youngest and the oldest connections, where those are of different ages.
-fn of_two_ages(view: &View) -> Option<[(&GroupView, (u64, u64)); 2]> {
-    let mut aged: Vec<_> = view.groups.iter().filter_map(|group| Some((group, group.age_ns?))).collect();
-    aged.sort_by_key(|(_, (from, to))| (*to, *from));
-    let (young, old) = (*aged.first()?, *aged.last()?);
-    let froms = || aged.iter().map(|(_, (from, _))| *from);
-    are_apart((froms().min()?, young.1.1), (froms().max()?, old.1.1)).then_some([young, old])
-}
-
 /// The time of the measurement, and the age of its connections.
 fn when(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
-    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).filter(|_| of_two_ages(view).is_none());
+    let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
     let measured = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
     let measured = match view.status {
         SessionStatus::Imported => Some("these trials".to_owned()),

@@ -5,6 +5,7 @@ use bytegauge_model::name_tables::Batches;
 use bytegauge_model::spec::derived::threads;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
+use bytegauge_stats::trial_metrics::RELAY_COPIED;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -211,6 +212,7 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
     });
     columns.add("datagrams/s", false, |row| row.cell.median("datagrams_per_second").map(|rate| significant(rate, 3)));
     columns.add("lost", true, |row| row.cell.datagrams.as_ref()?.lost_share.map(percent));
+    columns.add("sends copied", false, |row| row.cell.median(RELAY_COPIED).map(percent));
     columns.add("worst burst", true, |row| row.cell.datagrams.as_ref()?.worst_burst_share.map(percent));
     let any_failed = columns.rows.iter().any(|row| failed(row.cell) > 0.0);
     columns.add("failed", true, |row| any_failed.then(|| percent(failed(row.cell))));

@@ -16,27 +16,12 @@ pub fn findings(view: &View) -> Vec<Finding> {
     if view.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts && none_alone) {
         all.push(Finding::new(fact(LongTrials::ContradictTogether, None, None), Severity::Error));
     }
-    all.extend(differ(view).map(|share| Finding::new(fact(LongTrials::Differ, None, Some(share)), Severity::Warning)));
     let missing = missing(view);
     if let Some(first) = missing.first() {
         let one = Finding::new(fact(LongTrials::Missing, None, None), Severity::Note);
         all.push(if missing.len() == view.groups.len() { one } else { one.of_test(&first.id) });
     }
     all
-}
-
-/// Rates that differ by less than this factor may do so by chance or by drift.
-const RATES_APART: f64 = 1.25;
-/// Fewer options, or trials of all of them, show nothing about all.
-const OPTIONS_MIN: usize = 3;
-const TRIALS_MIN: usize = 6;
-
-/// The median rate of all options in long trials as a share of that in shorter ones, where all are slower or all faster.
-fn differ(view: &View) -> Option<f64> {
-    let all = view.audit.filter(|all| all.options >= OPTIONS_MIN && all.trials >= TRIALS_MIN)?;
-    let is_slower = all.rate_most.is_some_and(|most| most < RATES_APART.recip());
-    let is_faster = all.rate_least.is_some_and(|least| least > RATES_APART);
-    all.rate_median.filter(|_| is_slower || is_faster)
 }
 
 fn of_test(

@@ -123,7 +123,7 @@ pub enum Fact {
         window_s: f64,
         /// Lower end of the interval by which the option is slower there than another one, as a share.
         lower: Option<f64>,
-        /// Upper end; of all options together their rate as a share of the shorter trials'.
+        /// Upper end.
         upper: Option<f64>,
     },
     /// An option was compared over loopback that does something else on a network.
@@ -231,8 +231,6 @@ pub enum LongTrials {
     Confirm,
     /// Neither is shown.
     Open,
-    /// All options are slower or faster there.
-    Differ,
     /// There was no check, although connections were young.
     Missing,
 }

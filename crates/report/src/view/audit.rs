@@ -3,7 +3,7 @@
 //! They can withdraw a proof, or split it by the age of connections, but never make one. If the plan asks for fresh connections,
 //! longer ones are another case: then the proof remains, and the other result is reported with it.
 
-use bytegauge_model::{AnalysedGroup, ConnectionAge, Cost, Trial};
+use bytegauge_model::{AnalysedGroup, ConnectionAge};
 use bytegauge_stats::audit::{Audit, AuditFinding, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -25,35 +25,11 @@ impl AuditSummary {
         let finding = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
-        let times = rates_there(groups, settled);
         (!means.is_empty()).then(|| AuditSummary {
             window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
-            options: times.len(),
-            trials: times.iter().map(|(trials, _)| trials).sum(),
-            rate_least: times.iter().map(|(_, times)| *times).reduce(f64::min),
-            rate_median: median(&times.iter().map(|(_, times)| *times).collect::<Vec<_>>()),
-            rate_most: times.iter().map(|(_, times)| *times).reduce(f64::max),
             finding,
         })
     }
-}
-
-/// Confirmed trials that long ones are compared with: the last ones before them, since a machine may change its speed.
-const NEAREST: usize = 6;
-
-/// Each option in long trials: their number, and its rate there as a multiple of that of the confirmed trials before them.
-fn rates_there(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<(usize, f64)> {
-    let cells = groups.iter().filter(|group| group.cost == Cost::Time).flat_map(|group| &group.cells);
-    let rate = |trials: &[&Trial]| median(&trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let times = |cell: &Settled| {
-        let first = cell.audited.first()?;
-        let before = cell.confirmed.iter().filter(|trial| trial.started_unix_ns < first.started_unix_ns).count();
-        let nearest = &cell.confirmed[before.saturating_sub(NEAREST)..before];
-        // Later long trials, of a session that went on, have others before them.
-        let own = &cell.audited[..cell.audited.len().min(NEAREST)];
-        Some((own.len(), rate(own)? / rate(nearest)?))
-    };
-    cells.filter_map(|&at| times(&settled[at])).collect()
 }
 
 /// The long trials of a group's choice; `None` without any.

@@ -128,15 +128,6 @@ fn age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)>
     age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
 }
 
-/// Connections that are older by this factor at the end of a window, or at its beginning, have another age.
-const OLDER: [f64; 2] = [1.5, 2.0];
-
-/// Whether connections were of two ages, by when windows opened and closed.
-pub fn are_apart(one: (u64, u64), other: (u64, u64)) -> bool {
-    let times = |a: u64, b: u64| a.max(b) as f64 / a.min(b).max(1) as f64;
-    times(one.1, other.1) > OLDER[0] || times(one.0, other.0) > OLDER[1]
-}
-
 /// Whether there is a connection, and not one a call.
 fn has_an_age(cell: &Settled) -> bool {
     let factors = &cell.cell.factors;

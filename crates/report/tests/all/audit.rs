@@ -135,29 +135,6 @@ fn too_few_long_trials_change_nothing() {
 }
 
 #[test]
-fn long_trials_at_other_rates_are_a_caveat() {
-    let differ = |times: f64, blocks: u64| {
-        let mut data = planted("steady", &["sum", "parser"]);
-        ["g1", "g2"]
-            .iter()
-            .for_each(|group| audit(&mut data, group, blocks, |cell| 1e9 / true_rate(&cell.factors) * times));
-        let view = view(&data);
-        (phrases(&view, "long-trials/differ"), screen(&view))
-    };
-    assert_eq!([differ(1.0, 3).0, differ(1.5, 1).0], ["", ""]);
-    let (text, shown) = differ(1.5, 2);
-    let begin = "In trials of 250 ms all options had typically 6";
-    assert!(text.starts_with(begin) && shown.contains(&text), "{shown}");
-    // One option alone is no reason.
-    let mut data = planted("steady", &["sum", "parser"]);
-    let times = |cell: &Cell| if cell.id.0.ends_with('1') { 1.0 } else { 1.5 };
-    ["g1", "g2"]
-        .iter()
-        .for_each(|group| audit(&mut data, group, 3, |cell| 1e9 / true_rate(&cell.factors) * times(cell)));
-    assert_eq!(phrases(&view(&data), "long-trials/differ"), "");
-}
-
-#[test]
 fn tests_with_one_long_trial_count_together() {
     let mut data = planted("steady", &["drain", "sum", "parser"]);
     for (group, times) in [("g1", 1.45), ("g2", 1.5), ("g3", 1.55)] {

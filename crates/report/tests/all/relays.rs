@@ -62,7 +62,7 @@ fn check_exported_cost(view: &Report, data: &SessionData, cpu_ns: u64) {
 #[test]
 fn copied_zero_copy_sends_are_reported() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
-    for (zero_copy, expected) in [(0, None), (400, Some("75 % of the sends of zerocopy"))] {
+    for (zero_copy, expected) in [(0, None), (400, Some("75 %"))] {
         let mut data = session(&plan);
         let engine = EngineReport { zero_copy, zero_copy_copied: zero_copy / 4 * 3, ..EngineReport::default() };
         let counts = EndCounts { window_ns: 250_000_000, cpu_ns: 9_000_000, ..EndCounts::default() };
@@ -71,17 +71,17 @@ fn copied_zero_copy_sends_are_reported() {
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.insert(EndRole::Relay, end.clone());
         });
-        let reported = phrases(&Report::of(&data, &Settings::default()), "scope");
-        assert_eq!(reported.contains("asked for no copy"), expected.is_some(), "{reported}");
-        assert!(reported.contains(expected.unwrap_or_default()), "{reported}");
+        let report = Report::of(&data, &Settings::default());
+        let column = report.texts[0].columns.iter().find(|column| column.heading == "sends copied");
+        assert_eq!(column.map(|column| column.texts[0].as_str()), expected);
     }
 }
 
 /// A method that is slow for the size of its buffer is not blamed for how it moves bytes.
 #[test]
-fn small_default_buffers_of_relays_are_reported() {
+fn small_default_buffers_of_relays_can_grow() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
-    let reported = |relay: &str, buffer: Option<u64>| {
+    let grown = |relay: &str, buffer: Option<u64>| {
         let mut data = session(&plan);
         for row in &mut data.cells {
             row.cell.factors.set("relay", Level::Name(relay.into()));
@@ -90,16 +90,10 @@ fn small_default_buffers_of_relays_are_reported() {
         data.record.plan["asked"] = serde_json::json!(["run", "relay-copy"]);
         let view = Report::of(&data, &Settings::default());
         let commands = view.next.iter().filter_map(|step| step.command.as_deref());
-        let grows = commands.filter(|command| command.ends_with("relay-copy --relay-buffer 64K")).count();
-        (phrases(&view, "scope"), grows)
+        commands.filter(|command| command.ends_with("relay-copy --relay-buffer 64K")).count()
     };
-    let (tokio, std_copy) = (reported("tokio", None), reported("std-copy", None));
-    assert!(tokio.0.contains("8 KiB is the default buffer of tokio, 64 KiB that of others"), "{}", tokio.0);
-    assert!(std_copy.0.contains("8 KiB is the default buffer of std-copy, "), "{}", std_copy.0);
-    assert_eq!((tokio.1, std_copy.1), (1, 0));
-    for (text, grows) in [reported("tokio", Some(65_536)), reported("epoll", None)] {
-        assert!(!text.contains("default buffer") && grows == 0, "{text}");
-    }
+    assert_eq!((grown("tokio", None), grown("std-copy", None)), (1, 0));
+    assert_eq!((grown("tokio", Some(65_536)), grown("epoll", None)), (0, 0));
 }
 
 /// A relay without back-pressure has a caveat, and its CPU time, which no process is charged for, is left out.

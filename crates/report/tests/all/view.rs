@@ -656,9 +656,7 @@ fn different_ages_of_connections_are_reported() {
         phrases(&view(&data), "scope")
     };
     assert!(holds(1).contains("connections 4 to 44 ms after they opened"), "{}", holds(1));
-    let differ = holds(10);
-    assert!(differ.contains("connections up to 44 ms old ("), "{differ}");
-    assert!(differ.contains(") to 440 ms old ("), "{differ}");
+    assert!(holds(10).contains("connections 4 to 440 ms after they opened"), "{}", holds(10));
 }
 
 #[test]

@@ -227,16 +227,6 @@ pub struct AuditRival {
 pub struct AuditSummary {
     /// Length of such a trial, nanoseconds.
     pub window_ns: u64,
-    /// Options that were measured in them, where options are compared by time.
-    pub options: usize,
-    /// Their long trials.
-    pub trials: usize,
-    /// Their rates there as multiples of those of the confirmation, medians of both: the smallest.
-    pub rate_least: Option<f64>,
-    /// Their median.
-    pub rate_median: Option<f64>,
-    /// The largest of them.
-    pub rate_most: Option<f64>,
     /// The result: `holds`, `contradicts` or `open`.
     pub finding: AuditFinding,
 }
