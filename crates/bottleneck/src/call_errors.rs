@@ -79,12 +79,11 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::Refused if !of.tcp => {
             "the server's Unix socket had no listener: its server, or its name, was gone".into()
         }
-        ErrorClass::Refused if of.external => {
+        ErrorClass::Refused => {
             "the server's end refused the connection: it had no listener, or a filter refused it".into()
         }
-        ErrorClass::Refused => "the server's end refused the connection: it had no listener".into(),
         ErrorClass::BacklogFull => {
-            format!("the server's backlog was full, which a Unix socket reports by EAGAIN (connect(2)); {}", remedy(of))
+            format!("the server's backlog was full, which a Unix socket reports by EAGAIN (connect(2)); {LONGER_BACKLOG}")
         }
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => unanswered(of),
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect => {
@@ -126,21 +125,14 @@ fn unanswered(of: &Circumstances) -> String {
         ),
         Some(times) => format!(
             "the server's backlog was full: {silence}, and the kernel found a listener's queue full {times} times \
-             meanwhile; {}",
-            remedy(of)
+             meanwhile; {LONGER_BACKLOG}"
         ),
         None => format!("{silence}: a full backlog of a machine that is not seen from here, a filter, or a dead host"),
     }
 }
 
 /// The remedy of a full backlog.
-fn remedy(of: &Circumstances) -> &'static str {
-    if of.external {
-        "a longer backlog (listen(2)) or a server that accepts faster avoids it"
-    } else {
-        "a longer --backlog or a server that accepts faster avoids it"
-    }
-}
+const LONGER_BACKLOG: &str = "a longer backlog (listen(2), --backlog here) or a server that accepts faster avoids it";
 
 /// A reset comes from the end that closed: close(2) sends RST instead of FIN if data is unread (RFC 2525, 2.17), and if
 /// `SO_LINGER` is 0, even if all was read and delivered (socket(7), tcp(7)). Data that arrives after a close is answered with
@@ -153,6 +145,11 @@ fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
              ECONNRESET where data lay unread (unix(7)) or the connection had not been accepted"
         );
     }
+    let how = match (of.linger_zero, of.external) {
+        (true, _) => "with SO_LINGER 0, which sends RST even when all was read",
+        (false, true) => "with bytes unread, as a process that is killed may, or with SO_LINGER 0",
+        (false, false) => "with bytes unread, as a process that is killed may",
+    };
     match phase {
         ErrorPhase::Connect => {
             let at_once = if of.linger_zero || of.external { "it was closed at once with SO_LINGER 0, " } else { "" };
@@ -161,44 +158,22 @@ fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
                  be accepted, or {ABORT_ON_OVERFLOW}"
             )
         }
-        ErrorPhase::Idle => {
-            let how = match (of.linger_zero, of.external) {
-                (true, _) => "with SO_LINGER 0, which sends RST even when all was read",
-                (false, true) => {
-                    "abortively: with bytes unread, which a process that is killed may leave too, or with SO_LINGER 0"
-                }
-                (false, false) => "abortively: with bytes unread, which a process that is killed may leave too",
-            };
-            format!("the server closed a connection at rest {how}")
-        }
+        ErrorPhase::Idle => format!("the server closed a connection at rest {how}"),
         ErrorPhase::Write | ErrorPhase::FirstByte => {
             let race = match of.connect_per_call {
                 true => "",
                 false => "; or it had closed the connection already when the request came (keep-alive race)",
             };
-            let closed = closed_abortively("unread or still to come", state, of);
-            format!("{closed}{race}; or {ABORT_ON_OVERFLOW}")
+            format!("the server closed {how}, while the client was {state}{race}; or {ABORT_ON_OVERFLOW}")
         }
-        ErrorPhase::Reply => closed_abortively("unread", state, of),
+        ErrorPhase::Reply => {
+            format!("the server closed {how}, while the client was {state}: a reply on its way may be lost")
+        }
     }
 }
 
 /// The handshake ends with an acknowledgement: its sender is connected before the listener finds no room for it.
 const ABORT_ON_OVERFLOW: &str = "its backlog was full and net.ipv4.tcp_abort_on_overflow is set";
-
-fn closed_abortively(request: &str, state: &str, of: &Circumstances) -> String {
-    if of.linger_zero {
-        return format!(
-            "the server closed with SO_LINGER 0 while the client was {state}: that sends RST even when all was read, \
-             and throws away what of the reply still waits to be sent"
-        );
-    }
-    let or = if of.external { " or with SO_LINGER 0" } else { "" };
-    format!(
-        "the server closed with bytes of the request {request}{or} while the client was {state}: then the kernel sends \
-         RST, not FIN, and a reply on its way may be lost"
-    )
-}
 
 fn state(phase: ErrorPhase) -> &'static str {
     match phase {
@@ -253,22 +228,18 @@ mod tests {
     #[test]
     fn resets_name_their_end_and_their_cause() {
         let reset = |phase| error(ErrorClass::Reset, phase, 512, 100);
-        check(
-            &reset(ErrorPhase::FirstByte),
-            &PLAIN,
-            &["the server closed with bytes", "unread", "waiting for the reply"],
-        );
+        check(&reset(ErrorPhase::FirstByte), &PLAIN, &["the server closed with bytes unread", "waiting for the reply"]);
         check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 sent bytes of requests", "100 bytes of replies"]);
         let abrupt = Circumstances { linger_zero: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
         let external = Circumstances { external: true, ..PLAIN };
-        check(&reset(ErrorPhase::Reply), &external, &["unread or with SO_LINGER 0"]);
+        check(&reset(ErrorPhase::Reply), &external, &["bytes unread", "or with SO_LINGER 0"]);
     }
 
     #[test]
     fn idle_connections_are_closed_by_the_server() {
         let rested = error(ErrorClass::Reset, ErrorPhase::Idle, 0, 0);
-        check(&rested, &PLAIN, &["closed a connection at rest abortively", "bytes unread", "killed"]);
+        check(&rested, &PLAIN, &["closed a connection at rest", "bytes unread", "killed"]);
         check_absent(&rested, &PLAIN, &["SO_LINGER", "again", "request"]);
         check(&rested, &Circumstances { external: true, ..PLAIN }, &["unread", "killed", "or with SO_LINGER 0"]);
         let orderly = error(ErrorClass::ShortReply, ErrorPhase::Idle, 0, 0);
@@ -281,10 +252,10 @@ mod tests {
         let persistent = Circumstances { connect_per_call: false, ..PLAIN };
         for phase in [ErrorPhase::Write, ErrorPhase::FirstByte] {
             let reset = error(ErrorClass::Reset, phase, 0, 0);
-            check(&reset, &persistent, &["unread or still to come", "already when the request came"]);
+            check(&reset, &persistent, &["already when the request came"]);
             check_absent(&reset, &PLAIN, &["already"]);
         }
-        check_absent(&error(ErrorClass::Reset, ErrorPhase::Reply, 0, 0), &persistent, &["already", "to come"]);
+        check_absent(&error(ErrorClass::Reset, ErrorPhase::Reply, 0, 0), &persistent, &["already"]);
     }
 
     #[test]
@@ -333,15 +304,13 @@ mod tests {
         check(
             &silence,
             &counted(Some(7)),
-            &["the server's backlog was full", "queue full 7 times", "a longer --backlog"],
+            &["the server's backlog was full", "queue full 7 times", "a longer backlog"],
         );
         check(&silence, &counted(None), &["a full backlog of a machine that is not seen", "a filter", "a dead host"]);
         check(&silence, &counted(Some(0)), &["no listener's queue was full here", "a filter"]);
         for uncounted in [counted(None), counted(Some(0))] {
             check_absent(&silence, &uncounted, &["backlog was full", "--backlog"]);
         }
-        let external = Circumstances { external: true, ..counted(Some(7)) };
-        check_absent(&silence, &external, &["--backlog"]);
     }
 
     #[test]
