@@ -183,7 +183,10 @@ fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
     artefacts.filter_map(of_cell).collect()
 }
 
-/// The unit of work by which the cost of the harness is counted.
-pub fn call_noun(view: &View) -> &'static str {
-    if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" }
+/// The cost of the harness itself: `0.9 ns a call, 0.2 % of the least time per call`; `None` where it is not known.
+pub fn harness_cost(view: &View) -> Option<String> {
+    let noun = if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" };
+    let ns = number(Some(view.floor.ns_per_call?));
+    let of = view.floor.share.map(|part| format!(", {} of the least time per {noun}", share(Some(part))));
+    Some(format!("{ns} ns a {noun}{}", of.unwrap_or_default()))
 }

@@ -28,7 +28,7 @@ use crate::view::Settings;
 use crate::view::numbers::View;
 
 pub use decision::Decision;
-pub use details::call_noun;
+pub use details::harness_cost;
 pub use further_steps::LINK_DELAY;
 pub use matrix::{Matrix, MatrixCell, MatrixRow};
 pub use next::step;

@@ -350,7 +350,7 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
 /// Why the session ended before its last analysis.
 fn why_ended(view: &Results) -> Option<NextStep> {
     let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End)?;
-    Some(words(&format!("the session {}", ended.own())))
+    Some(words(&format!("the session {}", ended.text)))
 }
 
 /// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where

@@ -1,16 +1,17 @@
 //! A session on a terminal with every detail once (`--full`), or one of its tests (`--group`).
 
 use bytegauge_model::SessionStatus;
-use bytegauge_model::unit::{Nanos, counted};
+use bytegauge_model::unit::counted;
 
 use super::layout::Layout;
 use super::screen;
 use crate::Report;
-use crate::document::{TestTexts, call_noun};
+use crate::document::{TestTexts, harness_cost};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{EnvironmentView, Note};
-use crate::words::number::{number, share};
+use crate::words::number::share;
 use crate::words::paint::{TerminalStyle, wrap};
+use crate::words::phrase;
 use crate::words::table::{self, Column};
 
 /// The results with the table of every test, every finding, and the details of the measurement.
@@ -88,7 +89,7 @@ fn findings(report: &Report, test: Option<&Test>, layout: &Layout) -> Vec<String
     let shown = report.findings.iter().filter(|finding| is_shown(finding.finding.test.as_ref()));
     let mut texts: Vec<String> = shown.map(|finding| finding.text.clone()).collect();
     let is_own = |note: &&Note| test.is_some_and(|test| note.group.as_ref() == Some(&test.id));
-    texts.extend(report.notes.iter().filter(is_own).map(|note| note.own().to_owned()));
+    texts.extend(report.notes.iter().filter(is_own).map(|note| note.text.clone()));
     section("Findings", &texts, layout)
 }
 
@@ -113,7 +114,7 @@ fn details(report: &Report, style: &TerminalStyle, layout: &Layout) -> Vec<Strin
         }
     };
     line("began", &status(report));
-    line("harness", &floor_text(report));
+    line("harness", &harness_cost(&report.view).unwrap_or_else(|| "its cost is not known".into()));
     line("machine", &environment_text(&report.environment));
     let name = |id: &str| {
         let test = report.tests.iter().find(|test| test.id.0 == id).filter(|_| report.tests.len() > 1);
@@ -145,39 +146,13 @@ fn status(report: &Report) -> String {
 
 /// Equal notes of several groups, as one, with the names of their tests: `Read from TCP, Write to TCP: …`.
 fn alike(notes: &[Note], name: impl Fn(&str) -> String) -> Vec<String> {
-    let mut phrases: Vec<(Vec<&str>, &str)> = Vec::new();
-    for note in notes {
-        let (group, text) = (note.group.as_ref().map(|group| &*group.0), note.own());
-        match phrases.iter_mut().find(|(groups, other)| group.is_some() && !groups.is_empty() && *other == text) {
-            Some((groups, _)) => groups.extend(group),
-            None => phrases.push((group.into_iter().collect(), text)),
-        }
-    }
-    let joined = |(groups, text): (Vec<&str>, &str)| {
-        let names: Vec<String> = groups.into_iter().map(&name).filter(|name| !name.is_empty()).collect();
-        if names.is_empty() { text.to_owned() } else { format!("{}: {text}", names.join(", ")) }
+    let group = |note: &Note| note.group.as_ref().map_or_else(String::new, |group| name(&group.0));
+    let each = phrase::grouped(notes.iter().map(|note| (note.text.clone(), group(note))));
+    let joined = |(text, names): (String, Vec<String>)| match names.join(", ") {
+        names if names.is_empty() => text,
+        names => format!("{names}: {text}"),
     };
-    phrases.into_iter().map(joined).collect()
-}
-
-fn floor_text(view: &Report) -> String {
-    let floor = &view.floor;
-    let Some(ns) = floor.ns_per_call else {
-        let why = match floor.trials {
-            0 => "not measured",
-            _ => "not known: something disturbed the null engine, which does least and was not the fastest",
-        };
-        return format!("its cost is {why}");
-    };
-    let call = call_noun(&view.view);
-    let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
-        (Some(part), Some(fastest), Some(cell)) => {
-            let label = view.cell(cell).map_or_else(|| cell.to_string(), |cell| cell.label.clone());
-            format!(", {} of the least time per {call} ({label}: {})", share(Some(part)), Nanos(fastest.round() as u64))
-        }
-        _ => String::new(),
-    };
-    format!("{} ns a {call}{of_fastest}", number(Some(ns)))
+    each.into_iter().map(joined).collect()
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {
@@ -207,7 +182,7 @@ mod tests {
 
     #[test]
     fn notes_that_are_alike_are_one() {
-        let of = |group: &str, own: &str| Note::of_group(&bytegauge_model::GroupId(group.into()), own);
+        let of = |group: &str, own: &str| Note::of_group(&bytegauge_model::GroupId(group.into()), own.into());
         let (one, two) = (of("g1", "1 block broke off"), of("g2", "2 blocks broke off"));
         let phrases =
             alike(&[one, Note::stored("c7 failed: it broke"), two, of("g3", "1 block broke off")], str::to_owned);

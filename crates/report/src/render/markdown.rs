@@ -6,9 +6,8 @@
 use bytegauge_model::escape;
 
 use crate::Report;
-use crate::document::{TestTexts, call_noun};
+use crate::document::{TestTexts, harness_cost};
 use crate::results::Test;
-use crate::words::interval_rounding::percent;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
@@ -33,12 +32,7 @@ pub fn render(report: &Report) -> String {
     out.extend(section("Valid for", &report.scope));
     let quietness = report.environment.quietness().unwrap_or("not known");
     let mut environment: Vec<String> = report.environment.reasons.clone();
-    environment.extend(report.floor.ns_per_call.map(|ns| {
-        let call = call_noun(&report.view);
-        let share =
-            report.floor.share.map_or_else(String::new, |s| format!(", {} of the least time per {call}", percent(s)));
-        format!("harness: {ns:.1} ns a {call}{share}")
-    }));
+    environment.extend(harness_cost(&report.view).map(|cost| format!("harness: {cost}")));
     environment.extend(report.notes.iter().map(|note| note.to_string()));
     out.extend(section(&format!("Machine: {quietness}"), &environment));
     out.join("\n") + "\n"

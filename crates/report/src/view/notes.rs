@@ -18,7 +18,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Ve
 
 fn of_group(group: &GroupView) -> Vec<Note> {
     let mut notes = Vec::new();
-    let mut add = |text: String| notes.push(Note::of_group(&group.id, &text));
+    let mut add = |text: String| notes.push(Note::of_group(&group.id, text));
     if group.steady == Some(false) {
         add("not steady: the calibration trials had not settled by half of their time".into());
     }

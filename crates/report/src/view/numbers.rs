@@ -13,9 +13,8 @@ mod group;
 pub mod schema;
 mod tune;
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::fmt::{self, Display, Formatter};
 
 use bytegauge_model::session::{self, NoteKind};
 use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus, SocketChanges};
@@ -238,7 +237,7 @@ impl View {
     }
 }
 
-/// A note of a session. The document has its text alone.
+/// A note of a session. The document has its text alone, after the name of its group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Note {
@@ -246,51 +245,38 @@ pub struct Note {
     pub group: Option<GroupId>,
     /// Its subject.
     pub kind: NoteKind,
-    /// The text, after the name of the group.
-    text: String,
-    /// Where the own text begins, in bytes.
-    own_at: usize,
+    /// The text.
+    pub text: String,
 }
 
 impl Note {
     /// A note that the session stored.
     pub fn stored(text: &str) -> Note {
-        Note { group: None, kind: session::kind_of_note(text), text: text.to_owned(), own_at: 0 }
+        Note { kind: session::kind_of_note(text), ..Note::of_session(text.to_owned()) }
     }
 
     /// A note about the session.
     pub fn of_session(text: String) -> Note {
-        Note { group: None, kind: NoteKind::Other, text, own_at: 0 }
+        Note { group: None, kind: NoteKind::Other, text }
     }
 
     /// A note about a group.
-    pub fn of_group(group: &GroupId, own: &str) -> Note {
-        let own_at = group.0.len() + ": ".len();
-        Note { group: Some(group.clone()), kind: NoteKind::Other, text: format!("{group}: {own}"), own_at }
+    pub fn of_group(group: &GroupId, text: String) -> Note {
+        Note { group: Some(group.clone()), ..Note::of_session(text) }
     }
+}
 
-    /// The text without the name of the group.
-    pub fn own(&self) -> &str {
-        &self.text[self.own_at..]
+impl Display for Note {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.group {
+            Some(group) => write!(f, "{group}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
     }
 }
 
 impl From<Note> for String {
     fn from(note: Note) -> String {
-        note.text
-    }
-}
-
-impl Deref for Note {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl Borrow<str> for Note {
-    fn borrow(&self) -> &str {
-        &self.text
+        note.to_string()
     }
 }

@@ -391,7 +391,7 @@ fn unanswered_clients_make_no_server_quick() {
     let call = |id: &str| cell(&view, id).call.as_ref().and_then(|call| call.outlasting_share);
     assert!(call("c1").is_some_and(|share| (0.45..0.55).contains(&share)) && call("c2").is_none(), "{:?}", call("c1"));
     assert!(
-        view.notes.iter().any(|note| note.contains("longer than their trials could observe (50 %")),
+        view.notes.iter().any(|note| note.text.contains("longer than their trials could observe (50 %")),
         "{:?}",
         view.notes
     );

@@ -14,7 +14,7 @@ fn notes(report: &Iperf3Report) -> String {
             end.iperf3 = Some(Box::new(report.clone()));
         }
     }
-    Report::of(&data, &Settings::default()).notes.join("\n")
+    Report::of(&data, &Settings::default()).notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

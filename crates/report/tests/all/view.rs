@@ -367,7 +367,7 @@ fn a_broken_block_names_the_failed_cell() {
     data.blocks.iter_mut().filter(|record| record.index == block).for_each(|record| record.complete = false);
     let view = view(&data);
     let note = "1 block with a failed trial left out and repeated";
-    assert!(view.notes.iter().any(|one| one.contains(note)), "{:?}", view.notes);
+    assert!(view.notes.iter().any(|one| one.text.contains(note)), "{:?}", view.notes);
     let is_own =
         |one: &&ReportedFinding| crate::is_kind(one, "failed-trials") && one.finding.option.as_ref() == Some(&cell);
     let found = view.findings.iter().find(is_own).expect("a finding");
@@ -533,7 +533,7 @@ fn unmeasured_options_are_counted() {
         row.outcome = Some(Outcome::Skipped("planted".into()));
         data.trials.retain(|trial| trial.cell != row.cell.id);
     }
-    let notes = |data: &SessionData| view(data).notes.join("\n");
+    let notes = |data: &SessionData| view(data).notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     assert!(!notes(&data).contains("skipped, "), "{}", notes(&data));
     let row = data.cells.iter_mut().find(|row| row.cell.kind == CellKind::Candidate).unwrap();
     row.outcome = Some(Outcome::Skipped("planted".into()));
