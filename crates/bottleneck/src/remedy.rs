@@ -37,49 +37,25 @@ impl LimitedOption<'_> {
 
 /// The change that may help against a limit; `None` where it is not known, or where nothing can be done.
 pub fn remedy(of: &LimitedOption, name: &str) -> Option<String> {
-    let of_workload = match of.workload {
-        Workload::Stream => of_stream(of, name),
-        Workload::Call => of_call(of, name),
-        Workload::Ring => of_ring(name),
-        Workload::Tune => of_program(name),
-    };
-    of_workload.or_else(|| of_any(of, name))
-}
-
-/// `A, B or C may help`, of those that apply.
-fn may_help(parts: &[(bool, &str)]) -> Option<String> {
-    let known: Vec<&str> = parts.iter().filter(|(applies, _)| *applies).map(|(_, part)| *part).collect();
-    let (last, others) = known.split_last()?;
-    Some(match others {
-        [] => format!("{last} may help"),
-        others => format!("{} or {last} may help", others.join(", ")),
-    })
-}
-
-fn of_any(of: &LimitedOption, name: &str) -> Option<String> {
-    Some(match name {
-        path::RELAY => {
-            let less = (true, "a relay that uses less CPU time");
-            return may_help(&[
-                less,
-                (of.spare_cpu && !of.compares("relay_threads"), "more relay threads (--relay-threads)"),
-            ]);
-        }
-        path::RELAY_SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)".to_owned(),
-        path::RELAY_SHARED | path::ALL => "more CPUs help, or ends and a relay that use less CPU time".to_owned(),
-        "other programs" => "stop the other programs, or measure on CPUs that they leave free".to_owned(),
-        "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections".to_owned(),
-        "shared CPU" => "more CPUs help, or less CPU time for each byte or call".to_owned(),
-        _ => return None,
-    })
-}
-
-fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
     let reads = (!of.compares("read_size"), "larger reads");
     let writes = (!of.compares("write_size"), "larger writes");
     let known = match name {
-        "the harness" => "larger sizes show what the system can do",
+        "the harness" => "more work for each call, or larger sizes, show what the system can do",
         "offered load" => "without --rate and --think-time the maximum is measured",
+        path::RELAY => {
+            let threads = of.spare_cpu && !of.compares("relay_threads");
+            let less = (true, "a relay that uses less CPU time");
+            return may_help(&[less, (threads, "more relay threads (--relay-threads)")]);
+        }
+        path::RELAY_SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)",
+        path::RELAY_SHARED | path::ALL => "more CPUs help, or ends and a relay that use less CPU time",
+        "other programs" => "stop the other programs, or measure on CPUs that they leave free",
+        "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections",
+        "shared CPU" => "more CPUs help, or less CPU time for each byte or call",
+        "both CPUs" => {
+            let less = (true, "less CPU time for each byte or call at both ends");
+            return may_help(&[less, (of.spare_cpu, "more connections or threads on further CPUs")]);
+        }
         "the source itself" => return may_help(&[(true, "a faster file or device"), reads]),
         "the link" => "only a faster link helps (--link-rate sets it)",
         // A second thread, or cheaper calls, of an end of datagrams.
@@ -91,10 +67,6 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
         "receiver CPU" if of.datagrams => {
             let batch = (!of.compares_engines() && !of.batches, "more datagrams for each call (--engine mmsg)");
             return may_help(&[batch, (of.spare_cpu, "a second receiving thread")]);
-        }
-        "both CPUs" => {
-            let less = (true, "less CPU time for each byte at both ends");
-            return may_help(&[less, (of.spare_cpu, "more connections on further CPUs")]);
         }
         "sender CPU" => {
             let congestion = (of.tcp && !of.compares("congestion"), "another congestion control");
@@ -108,65 +80,45 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
         "socket buffer" if ["sndbuf", "rcvbuf"].into_iter().any(|name| of.compares(name)) => return None,
         "window" => "a larger SO_RCVBUF or a reader that reads sooner may help; a larger send buffer does not",
         "socket buffer" => "a larger one helps (run socket-buffers compares sizes)",
+        "wake-ups" if of.workload == Workload::Call => "more connections at once keep both ends busy",
         "wake-ups" => "larger socket buffers or more connections keep both ends busy for longer at a time",
-        _ => return None,
-    };
-    Some(known.to_owned())
-}
-
-fn of_call(of: &LimitedOption, name: &str) -> Option<String> {
-    let known = match name {
-        "the harness" => "calls with more work, or larger ones, show what the server can do",
         "backlog" => "a longer backlog (listen(2), net.core.somaxconn) or faster accepts help",
         "errors" => "find out first why calls fail",
         "latency objective" => "less work for each call helps, or a longer time allowed",
         call::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or messages written in one piece",
-        "offered load" => "without --rate and --think-time the maximum is measured",
-        "both CPUs" => {
-            let less = (true, "less work for each call");
-            return may_help(&[less, (of.spare_cpu, "more threads at both ends, on further CPUs")]);
-        }
         "client CPU" if !of.spare_cpu => "a client on another host (--host) shows what the server can do",
         "client CPU" => "more client threads (--client-threads) show what the server can do",
         "server CPU" => {
-            let less = (true, "less work for each call");
+            let threads = of.spare_cpu && !of.compares("server_threads");
             return may_help(&[
                 (!of.compares_engines(), "another engine"),
-                less,
-                (
-                    of.spare_cpu && !of.compares("server_threads"),
-                    "more server threads on further CPUs (--server-threads)",
-                ),
+                (true, "less work for each call"),
+                (threads, "more server threads on further CPUs (--server-threads)"),
             ]);
         }
-        "wake-ups" => "more connections at once keep both ends busy",
+        "the system call" => "more operations for each io_uring_enter(2) help",
+        "the loop itself" => "less work in the loop helps",
+        "the program's CPU" => "a profile (perf record) shows where its time goes",
+        "waits of the program" => "a trace (strace -f -T) shows its waits, and the command observe its sockets",
         _ => return None,
     };
     Some(known.to_owned())
 }
 
-fn of_ring(name: &str) -> Option<String> {
-    Some(match name {
-        "the system call" => "more operations for each io_uring_enter(2) help".to_owned(),
-        "the loop itself" => "less work in the loop helps".to_owned(),
-        _ => return None,
-    })
-}
-
-fn of_program(name: &str) -> Option<String> {
-    Some(match name {
-        "the program's CPU" => "a profile (perf record) shows where its time goes".to_owned(),
-        "waits of the program" => {
-            "a trace (strace -f -T) shows its waits, and the command observe its sockets".to_owned()
-        }
-        _ => return None,
+/// `A, B or C may help`, of those that apply.
+fn may_help(parts: &[(bool, &str)]) -> Option<String> {
+    let known: Vec<&str> = parts.iter().filter(|(applies, _)| *applies).map(|(_, part)| *part).collect();
+    let (last, others) = known.split_last()?;
+    Some(match others {
+        [] => format!("{last} may help"),
+        others => format!("{} or {last} may help", others.join(", ")),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{UNKNOWN, of, ring, stream, task};
+    use crate::UNKNOWN;
 
     /// Limits for which nothing can be done, or nothing is known.
     const WITHOUT: &[&str] = &["the kernel's thread", "the kernel's work", UNKNOWN];
@@ -182,18 +134,9 @@ mod tests {
 
     #[test]
     fn every_limit_has_a_remedy() {
-        let check = |workload, names: &[&'static str]| {
-            for name in names.iter().filter(|name| !WITHOUT.contains(name)) {
-                // The harness of a ring is a limit of the measurement alone.
-                let is_known = remedy(&LimitedOption { workload, ..PLAIN }, name).is_some()
-                    || (workload, *name) == (Workload::Ring, "the harness");
-                assert!(is_known, "{workload:?} {name}");
-            }
-        };
-        check(Workload::Stream, &of(stream::RULES));
-        check(Workload::Call, &of(call::RULES));
-        check(Workload::Ring, &of(ring::RULES));
-        check(Workload::Tune, &task::NAMES);
+        for name in crate::names().filter(|name| !WITHOUT.contains(name)) {
+            assert!(remedy(&PLAIN, name).is_some(), "{name}");
+        }
         assert_eq!(remedy(&PLAIN, UNKNOWN), None);
     }
 

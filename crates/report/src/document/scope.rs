@@ -8,7 +8,7 @@ use super::title::{seconds, varying, worker, workers_differ};
 use super::{Results, relays};
 use crate::findings::is_loopback;
 use crate::view::link;
-use crate::view::numbers::{GroupView, InterimView, View};
+use crate::view::numbers::{InterimView, View};
 use crate::words::interval_rounding::aged;
 use crate::words::phrase;
 

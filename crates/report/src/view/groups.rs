@@ -1,6 +1,6 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
-use bytegauge_model::{CellId, Cost, Stage, Trial, Workload};
+use bytegauge_model::{CellId, Cost, Trial};
 use bytegauge_stats::group::{GroupVerdict, Twin};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
