@@ -16,7 +16,6 @@ use bytegauge_report::{Report, SessionData, SessionGroup, Settings};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommendation::{Candidate, named};
 use serde::Serialize;
-use serde_json::Value;
 
 pub use terminal::render;
 
@@ -44,9 +43,6 @@ pub struct AcrossSession {
     pub session: SessionId,
     /// When it began, RFC 3339, UTC.
     pub started: String,
-    /// The congestion control that TCP had there unless a cell set another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
 }
 
 /// One test in all sessions that have it.
@@ -154,7 +150,6 @@ impl AcrossView {
                 .map(|session| AcrossSession {
                     session: session.record.id,
                     started: rfc3339(session.record.started_unix_ns),
-                    congestion: congestion(&session.record.machine),
                 })
                 .collect(),
             tests: several
@@ -163,10 +158,6 @@ impl AcrossView {
                 .collect(),
         }
     }
-}
-
-fn congestion(machine: &Value) -> Option<String> {
-    machine.pointer("/network/congestion_control")?.as_str().map(str::to_owned)
 }
 
 /// The result of a session for each of its groups.

@@ -1,6 +1,6 @@
 //! Several sessions: a line per group, and the result of each session.
 
-use bytegauge_report::words::interval_rounding::{NOTHING, at_most, excludes_nothing, percent, up_to_times};
+use bytegauge_report::words::interval_rounding::{NOTHING, at_most, percent};
 use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
 
 use super::{AcrossResult, AcrossState, AcrossTest, AcrossView};
@@ -24,7 +24,6 @@ pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
     }
     if !view.tests.is_empty() {
         lines.push(String::new());
-        lines.extend(congestion(view).iter().flat_map(|phrases| wrap(phrases, width)));
         lines.extend(wrap(&legend(view), width).iter().map(|line| paint.dim(line)));
     }
     lines.join("\n") + "\n"
@@ -42,47 +41,14 @@ fn head(view: &AcrossView) -> String {
     format!("bytegauge {} · {} sessions in {boots}{days}", view.plan, view.sessions.len())
 }
 
-/// The default congestion control of TCP: good sizes depend on it, and no cell shows it.
-fn congestion(view: &AcrossView) -> Option<String> {
-    let is_tcp = |test: &AcrossTest| test.environment.transport().is_some_and(bytegauge_model::Transport::is_tcp);
-    if !view.tests.iter().any(is_tcp) {
-        return None;
-    }
-    let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
-    for session in &view.sessions {
-        let name = session.congestion.as_deref().unwrap_or("unknown");
-        match by_name.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sessions)) => sessions.push(session.session.to_string()),
-            None => by_name.push((name, vec![session.session.to_string()])),
-        }
-    }
-    Some(match by_name.as_slice() {
-        [(name, _)] => format!("TCP's congestion control, where none is named: {name} in all of them (--congestion)"),
-        several => {
-            let each: Vec<String> =
-                several.iter().map(|(name, sessions)| format!("{name} in {}", sessions.join(", "))).collect();
-            format!(
-                "TCP's congestion control, where none is named, was not the same: {}; differences between sessions may be due to \
-                 that",
-                each.join("; ")
-            )
-        }
-    })
-}
-
 fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
     let sessions = test.sessions.len();
-    let verdict = if test.state == AcrossState::Certain { "certain" } else { "undecided" };
+    let is_decided = test.state == AcrossState::Certain;
     let text = match (&test.recommended, test.slower_upper) {
         (None, _) => "no two options were confirmed in all sessions".to_owned(),
         (Some(option), bound) => {
             let bound = match bound {
-                Some(bound) if excludes_nothing(bound) => format!(
-                    "no result yet: even {option} may take {} the time of the best in the mean of {sessions} sessions",
-                    up_to_times(bound)
-                ),
                 Some(bound) => {
-                    let is_decided = test.state == AcrossState::Certain;
                     let why = match test.changes_nothing && !is_decided {
                         true => " (the default; no option is significantly better)",
                         false => "",
@@ -101,7 +67,8 @@ fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
             let between = test.between.filter(|share| *share > NOTHING);
             let between = between.map(|share| format!("; sessions differ by {}", percent(share)));
             format!(
-                "{verdict}: {bound}; recommended in {} of {sessions}{}",
+                "{}: {bound}; recommended in {} of {sessions}{}",
+                if is_decided { "certain" } else { "undecided" },
                 test.recommended_in,
                 between.unwrap_or_default()
             )

@@ -14,12 +14,13 @@ use crate::results::{control_is_wide, is_answered};
 use crate::view::environment::crowd;
 use crate::view::knee::lowest_missed;
 use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdict, VersusView, least_growth};
-use crate::words::interval_rounding::{
-    FORECAST_MAX_S, TEST_S, at_most, budget, excludes_nothing, likely_bound, percent,
-};
+use crate::words::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
+
+/// From this share on a bound does not exclude twice the time of the best: no forecast begins there.
+const TWOFOLD: f64 = 1.0;
 
 /// The next steps, the most useful first. An imported session cannot be continued here, and a new one would have other results.
 pub fn next(view: &Results) -> Vec<NextStep> {
@@ -55,7 +56,7 @@ fn over_sessions(view: &Results) -> Option<NextStep> {
 fn open_bound(view: &Results, group: &GroupView) -> Option<f64> {
     let own = view.test(&group.id).and_then(|test| test.safest());
     let control = group.twin_reach.filter(|_| control_is_wide(view, group, own.map(|option| &option.id)));
-    let bound = own.and_then(|option| option.slower_upper).filter(|bound| !excludes_nothing(*bound))?;
+    let bound = own.and_then(|option| option.slower_upper).filter(|bound| *bound < TWOFOLD)?;
     Some(bound.max(control.unwrap_or(0.0)))
 }
 

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{CellId, Cost, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::block_dependence::merge;
 use bytegauge_stats::compare::{Comparison, Verdict, paired};
@@ -23,7 +24,7 @@ use super::estimate::rate_of_all;
 use super::groups;
 use super::numbers::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 use super::recommendation::Conditions;
-use crate::interval_rounding::{ShareScale, carried, moved_nothing};
+use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 
 /// The result of the paired differences.
@@ -58,15 +59,20 @@ impl Compared {
         let verdict = comparison.by_interval(margin);
         let stalls = |choice: usize, unless: Verdict| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
-            side.filter(|side| side.stalled > 0 && verdict != unless)
-                .map(|side| moved_nothing(side.stalled, side.tried))
+            let side = side.filter(|side| side.stalled > 0 && verdict != unless)?;
+            let of = counted(side.tried, "trial");
+            Some(format!("{} of {of} moved nothing, which no comparison of rates holds", side.stalled))
         };
         // A side that is significantly worse may stall as well.
         let why_open = why_open(group, b, &comparison, margin)
-            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}, which no comparison of rates holds")))
-            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")))
-            .or_else(|| group.behind(a).map(|share| format!("A {}, which B carries", carried(share))))
-            .or_else(|| group.behind(b).map(|share| format!("B {}, which A carries", carried(share))));
+            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}")))
+            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}")))
+            .or_else(|| {
+                group.behind(a).map(|share| format!("A carried {} of the load, which B carries", percent(share)))
+            })
+            .or_else(|| {
+                group.behind(b).map(|share| format!("B carried {} of the load, which A carries", percent(share)))
+            });
         let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
         let by_cpu = group.of_cpu.as_ref().map(|(input, verdict)| pairs(input, verdict)).filter(|cpu| {
             verdict == Verdict::Open && group.standing.proves && cpu.by_interval(margin) == Verdict::Worse

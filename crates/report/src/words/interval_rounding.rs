@@ -4,7 +4,7 @@
 //! never claims more than was shown. Estimates between them are rounded to the nearest ([`percent`]).
 
 use bytegauge_model::Nanos;
-use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
+use bytegauge_model::unit::{significant, significant_down, significant_up};
 
 /// Above this share, a bound only shows that it is large.
 pub const BOUND_MAX: f64 = 9.0;
@@ -16,7 +16,7 @@ pub const NOTHING: f64 = 0.0005;
 const SHARE_MAX: f64 = 4.0;
 
 /// Digits of a share in per cent.
-pub fn digits(share: f64) -> usize {
+fn digits(share: f64) -> usize {
     if share.abs() >= 0.1 { 3 } else { 2 }
 }
 
@@ -121,11 +121,6 @@ impl ShareScale {
         self.shown(share, significant)
     }
 
-    /// The larger end of an interval.
-    pub fn most(self, share: f64) -> String {
-        self.shown(share, significant_up)
-    }
-
     /// [`ShareScale::estimate`] with its sign where it is a percentage: `+12 %`.
     pub fn signed(self, share: f64) -> String {
         self.with_sign(self.estimate(share))
@@ -134,7 +129,7 @@ impl ShareScale {
     /// `+2 % to +10 %`.
     pub fn signed_interval(self, lower: f64, upper: f64) -> String {
         let lower = self.shown(lower, significant_down);
-        format!("{} to {}", self.with_sign(lower), self.with_sign(self.most(upper)))
+        format!("{} to {}", self.with_sign(lower), self.with_sign(self.shown(upper, significant_up)))
     }
 
     fn shown(self, share: f64, round: fn(f64, usize) -> String) -> String {
@@ -177,60 +172,21 @@ pub fn likely_bound(bound: f64, blocks_now: f64, blocks_then: f64) -> f64 {
     bound * (blocks_now / blocks_then).sqrt()
 }
 
-/// From this share on a bound does not exclude twice the time of the best: that is no answer, however precise it looks.
-const TWOFOLD: f64 = 1.0;
-
-/// Whether a bound is too wide for a recommendation.
-pub fn excludes_nothing(bound: f64) -> bool {
-    bound >= TWOFOLD
-}
-
-/// A bound that does not exclude a double, as text: `up to 2.9×`, or `over 10×` if it is as good as none.
-pub fn up_to_times(bound: f64) -> String {
-    match bound >= BOUND_MAX {
-        true => format!("over {}×", 1.0 + BOUND_MAX),
-        false => format!("up to {}", times(1.0 + bound)),
-    }
-}
-
-/// A multiple of the best's time, rounded up: `2.9×`, `>10×`.
-pub fn times(times: f64) -> String {
-    match times >= 1.0 + BOUND_MAX {
-        true => format!(">{}×", 1.0 + BOUND_MAX),
-        false => format!("{}×", significant_up(times, 2)),
-    }
-}
-
 /// The age of a connection. Windows open and close with a lap, so more digits have no meaning.
-pub fn shown_age(ns: u64) -> String {
+fn shown_age(ns: u64) -> String {
     let to = [1, MS / 10, MS][usize::from(ns >= MS) + usize::from(ns >= 10 * MS)];
     Nanos(ns.saturating_add(to / 2) / to * to).to_string()
 }
 
-/// The share of an offered load that a choice carried: `carried 47 % of the load`.
-pub fn carried(share: f64) -> String {
-    format!("carried {} of the load", percent(share))
-}
-
-/// `1 of 22 trials moved nothing`.
-pub fn moved_nothing(stalled: usize, of: usize) -> String {
-    format!("{stalled} of {} moved nothing", counted(of, "trial"))
-}
-
 /// The age of connections during the measurement: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
-    format!("connections {} after they opened", age_range(from_ns, to_ns))
-}
-
-/// `50 to 76 ms`.
-pub fn age_range(from_ns: u64, to_ns: u64) -> String {
     let (from, to) = (shown_age(from_ns), shown_age(to_ns));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let from = match (unit(&from), from.split_once(' ')) {
         (Some(own), Some((number, _))) if unit(&to).as_ref() == Some(&own) => number.to_owned(),
         _ => from,
     };
-    format!("{from} to {to}")
+    format!("connections {from} to {to} after they opened")
 }
 
 const MS: u64 = 1_000_000;
@@ -289,7 +245,7 @@ mod tests {
     fn every_example_is_rounded_outwards() {
         let table: serde_json::Value = serde_json::from_str(include_str!("../../tests/outward.json")).expect("a table");
         type Rule = fn(f64) -> String;
-        let rules: [(&str, Rule); 3] = [("at_most", at_most), ("at_least", at_least), ("up_to_times", up_to_times)];
+        let rules: [(&str, Rule); 2] = [("at_most", at_most), ("at_least", at_least)];
         let rows = |name: &str| table[name].as_array().expect(name).clone();
         let number = |value: &serde_json::Value| value.as_f64().expect("a number");
         for (name, rule) in rules {
