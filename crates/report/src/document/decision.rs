@@ -8,16 +8,34 @@ use serde::Serialize;
 use super::Results;
 use super::finding_texts::harm_of;
 use crate::findings::LOST_MUCH;
+use crate::results::harm;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::results::{harm, urgent};
 use crate::view::knee::lowest_missed;
-use crate::view::numbers::{ChangeView, HarmKind};
+use crate::view::numbers::{CellView, ChangeView, HarmKind};
 use crate::view::tune::has_value;
 use crate::words::cost_words;
 use crate::words::fit::text_width;
 use crate::words::interval_rounding::{NOTHING, at_most, percent};
 use crate::words::number::time;
 use crate::words::phrase;
+
+/// The name of a percentile for people, and that of its estimate.
+type Percentile = (&'static str, &'static str);
+
+/// The mean of the delays of urgent messages, which is compared, and their percentiles.
+pub const PERCENTILES: &[Percentile] = &[
+    ("urgent mean", "urgent_mean_ns"),
+    ("urgent p50", "urgent_p50_ns"),
+    ("urgent p90", "urgent_p90_ns"),
+    ("urgent p99", "urgent_p99_ns"),
+];
+
+/// The mean and the percentiles of calls, which are what an option costs where the load is fixed.
+const OF_CALLS: &[Percentile] =
+    &[("mean time", "total_mean_ns"), ("p50", "total_p50_ns"), ("p90", "total_p90_ns"), ("p99", "total_p99_ns")];
+
+/// The percentile of the pauses between the parts of a reply.
+const OF_GAPS: &[Percentile] = &[("gap p99", "gap_p99_ns")];
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
@@ -193,12 +211,16 @@ fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<Stri
     // At full load the percentiles of calls are mostly waiting.
     let is_loaded = || test.environment.offers_load() || test.environment.load_flows().is_some_and(|flows| flows > 0);
     let of_calls = match test.compares {
-        Cost::GapP99 => urgent::OF_GAPS,
+        Cost::GapP99 => OF_GAPS,
         Cost::Time if !(is_alone && is_loaded()) => &[],
-        _ => urgent::OF_CALLS,
+        _ => OF_CALLS,
     };
-    let known = |percentiles| urgent::highest_of_all(results.view, &test.options, percentiles);
-    let (heading, name) = [urgent::PERCENTILES, of_calls].into_iter().find_map(known)?;
+    let options = test.options.iter().filter_map(|option| results.cell(&option.id));
+    let measured: Vec<&CellView> = options.filter(|cell| cell.trials > 0).collect();
+    // The highest percentile that is known of all options that were measured.
+    let is_known = |name| !measured.is_empty() && measured.iter().all(|cell| cell.median(name).is_some());
+    let known = |of: &[Percentile]| of.iter().rev().copied().find(|(_, name)| is_known(name));
+    let (heading, name) = [PERCENTILES, of_calls].into_iter().find_map(known)?;
     let of = |option: &OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
     let own = || named.iter().filter_map(|option| Some(of(option)?.0));
     let (least, most) = (own().reduce(f64::min)?, own().reduce(f64::max)?);

@@ -5,7 +5,6 @@ use bytegauge_model::{CellId, CellKind, Stage};
 use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
-use crate::view::cost::ERROR_MAX;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
 use crate::words::number::{mean_size, number, rough_size, share};
@@ -35,7 +34,7 @@ fn costs(group: &GroupView) -> impl Iterator<Item = String> {
 }
 
 fn slice_text(end: &str, slice: &Slice) -> Option<String> {
-    let Some((call, byte)) = slice.per_call_ns.zip(slice.per_byte_ns) else { return unreported(end, slice) };
+    let (call, byte) = slice.per_call_ns.zip(slice.per_byte_ns)?;
     let off =
         slice.relative_error.map_or_else(String::new, |error| format!(", trials differ from it by {}", percent(error)));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
@@ -50,15 +49,6 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
         number(Some(call)),
         number(Some(byte)),
     ))
-}
-
-/// Why there is no cost line although there are enough sizes for one.
-fn unreported(end: &str, slice: &Slice) -> Option<String> {
-    let why = match slice.relative_error? {
-        error if error >= ERROR_MAX => format!("trials differ from every line by {}", percent(error)),
-        _ => "a line would have calls or bytes that cost nothing".to_owned(),
-    };
-    Some(format!("the cost of {end} per call and per byte is unknown here: {why}"))
 }
 
 /// The cells of a group that its lines are about, in the order of the plan.

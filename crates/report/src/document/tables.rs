@@ -9,11 +9,11 @@ use bytegauge_stats::trial_metrics::RELAY_COPIED;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::decision::PERCENTILES;
 use super::further_steps::STREAM_SIZES;
 use super::{Results, details};
 use crate::findings::{beyond_loopback, is_peers_size};
 use crate::results::harm::carried_share;
-use crate::results::urgent::PERCENTILES;
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};

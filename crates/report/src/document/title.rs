@@ -112,7 +112,8 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
     if workers_differ && !worker.is_empty() {
         details.push(format!("{} {worker}", conditions.workload().row().worker));
     }
-    Parts { head: head(view, conditions), short: short(view, conditions), details }
+    let (head, short) = operation(view, conditions);
+    Parts { head, short, details }
 }
 
 /// Whether another test has all conditions of this one but the length of its trials. Elsewhere that length follows from the
@@ -175,60 +176,43 @@ fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
     }
 }
 
-fn head(view: &View, conditions: &Spec) -> String {
-    match conditions.workload() {
-        Workload::Ring => "NOPs through io_uring".into(),
-        Workload::Call => format!("Calls over {}", medium(conditions, false)),
-        Workload::Stream => match (conditions.role(), conditions.transport()) {
-            (_, Some(Transport::Source(path))) => format!("Read {path}"),
-            (Some(ProgramRole::Reader), _) => format!("Read from {}", medium(conditions, true)),
-            (Some(ProgramRole::Writer), _) => format!("Write to {}", medium(conditions, true)),
-            (Some(ProgramRole::Relay), _) => format!("Relay over {}", medium(conditions, false)),
-            _ => format!("Stream over {}", medium(conditions, false)),
-        },
-        _ => view.tune.as_ref().map_or_else(|| "Program".into(), |tune| tune.program.clone()),
-    }
-}
-
-/// The operation as short as possible: `reads Unix`.
-fn short(view: &View, conditions: &Spec) -> String {
+/// The operation of a test, and the same as short as possible: `Read from a Unix socket`, `reads Unix`.
+fn operation(view: &View, conditions: &Spec) -> (String, String) {
     let path = phrase::word("transport", &conditions.get("transport")).unwrap_or_else(|| "each transport".into());
     let path = match conditions.far() {
         Some((place, _)) => format!("{path} {place}"),
         None => path,
     };
+    let (one, all) = (medium(conditions, true), medium(conditions, false));
     match conditions.workload() {
-        Workload::Ring => "NOPs".into(),
-        Workload::Call => format!("calls {path}"),
+        Workload::Ring => ("NOPs through io_uring".into(), "NOPs".into()),
+        Workload::Call => (format!("Calls over {all}"), format!("calls {path}")),
         Workload::Stream => match (conditions.role(), conditions.transport()) {
-            (_, Some(Transport::Source(path))) => format!("reads {path}"),
-            (Some(ProgramRole::Reader), _) => format!("reads {path}"),
-            (Some(ProgramRole::Writer), _) => format!("writes {path}"),
-            (Some(ProgramRole::Relay), _) => format!("relays {path}"),
-            _ => path,
+            (_, Some(Transport::Source(path))) => (format!("Read {path}"), format!("reads {path}")),
+            (Some(ProgramRole::Reader), _) => (format!("Read from {one}"), format!("reads {path}")),
+            (Some(ProgramRole::Writer), _) => (format!("Write to {one}"), format!("writes {path}")),
+            (Some(ProgramRole::Relay), _) => (format!("Relay over {all}"), format!("relays {path}")),
+            _ => (format!("Stream over {all}"), path),
         },
-        _ => view.tune.as_ref().map_or_else(|| "program".into(), |tune| tune.program.clone()),
+        Workload::Tune => {
+            let program = view.tune.as_ref().map(|tune| tune.program.clone());
+            (program.clone().unwrap_or_else(|| "Program".into()), program.unwrap_or_else(|| "program".into()))
+        }
     }
 }
 
 /// How the ends are joined; `one` of several.
 fn medium(conditions: &Spec, one: bool) -> String {
+    let level = conditions.get("transport");
     let name = match conditions.transport() {
         Some(Transport::Unix) if one => "a Unix socket".into(),
         Some(Transport::Unix) => "Unix sockets".into(),
         Some(Transport::UnixDatagram) => "Unix datagram sockets".into(),
         Some(Transport::UnixSeqpacket) => "Unix sockets of packets".into(),
-        Some(Transport::Vsock) => "vsock".into(),
-        Some(Transport::Tcp) => "TCP".into(),
-        Some(Transport::Tcp6) => "TCP (IPv6)".into(),
-        Some(Transport::Mptcp) => "MPTCP".into(),
         Some(Transport::Pipe) if one => "a pipe".into(),
         Some(Transport::Pipe) => "pipes".into(),
-        Some(Transport::Udp) => "UDP".into(),
-        Some(Transport::Udp6) => "UDP (IPv6)".into(),
-        Some(Transport::Source(path)) => path.clone(),
-        // It is what is compared, or an import names one that this version does not know.
-        None => conditions.get("transport").name().unwrap_or("each transport").to_owned(),
+        // Without a level it is what is compared; an import may have one that this version does not know.
+        _ => phrase::word("transport", &level).unwrap_or_else(|| "each transport".into()),
     };
     match conditions.far() {
         Some((place, direction)) => {

@@ -266,7 +266,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         all.push(warning(noise(NoiseCause::Throttled, us as f64 / 1e6, None)));
     }
-    let late = calls::latest(&view.cells, true);
+    let late = calls::latest(&view.cells);
     all.extend(late.map(|(cell, found)| {
         let fact = noise(NoiseCause::LateClients, found.late_ns, Some(found.of_ns));
         warning(fact).of_test(&cell.group).of_option(&cell.id)

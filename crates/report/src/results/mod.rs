@@ -3,7 +3,6 @@
 
 mod decide;
 pub mod harm;
-pub mod urgent;
 
 use bytegauge_model::{CellId, Cost, GroupId, Spec};
 use schemars::JsonSchema;

@@ -12,10 +12,11 @@ use bytegauge_model::{
 };
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
-use bytegauge_stats::quantile::{median, sign_interval};
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
+use super::counters::call_datagrams;
 use super::knee::knee;
 use super::listener_queue::listen_overflows;
 use super::numbers::{
@@ -58,7 +59,7 @@ pub fn calls(settled: &Settled) -> Option<CallView> {
         workers: workers(settled),
         competing: competing(settled),
         delayed_acks: delayed_acks(settled),
-        datagrams: super::call_datagrams::datagrams(settled),
+        datagrams: call_datagrams(settled),
     })
 }
 
@@ -179,7 +180,7 @@ fn competing(settled: &Settled) -> Option<CompetingView> {
         reports.iter().filter_map(|report| ratio(report.calls, report.window_ns)).map(|rate| rate * 1e9).collect();
     let errors = errors_of(&reports, settled);
     Some(CompetingView {
-        calls_per_second: sign_interval(&rates, 0.95).median,
+        calls_per_second: median(&rates),
         failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
         errors,
     })
@@ -207,40 +208,29 @@ pub fn lateness(settled: &Settled) -> Option<LatenessView> {
     })
 }
 
-/// Trials that are late at a percentile, if there are any.
+/// The lateness at a percentile where it is much of the reported value; medians over the trials.
 fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<LateFinding> {
     let levels = &settled.cell.factors;
     let is_open = levels.offered_rate().is_some() || levels.slo().is_some();
-    let pause_ns = levels.think_time().map(|ns| ns as f64);
-    // Late and reported, trial by trial.
-    let pairs: Vec<(f64, f64)> = settled
-        .trials
-        .iter()
-        .filter_map(|trial| {
-            let call = trial.client()?;
-            let late = TimeDistribution::decode(call.late.as_ref()?)
-                .filter(|times| times.reaches(share))?
-                .percentile(share)?;
-            let reported =
-                if is_open { TimeDistribution::decode(call.total.as_ref()?)?.percentile(share)? } else { pause_ns? };
-            Some((late, reported))
-        })
-        .collect();
-    let trials = pairs.iter().filter(|(late, reported)| *late > LARGE * reported).count();
-    let of = pairs.len();
-    let (late, reported): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    let median = |values: Vec<f64>| sign_interval(&values, 0.95).median;
-    let (late_ns, of_ns) = (median(late)?, median(reported)?);
-    (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, trials, of })
+    let at = |times: TimeDistribution| times.percentile(share);
+    let of_trial = |trial: &&Trial| {
+        let call = trial.client()?;
+        let late = TimeDistribution::decode(call.late.as_ref()?).filter(|times| times.reaches(share)).and_then(at)?;
+        let reported = match is_open {
+            true => TimeDistribution::decode(call.total.as_ref()?).and_then(at)?,
+            false => levels.think_time()? as f64,
+        };
+        Some((late, reported))
+    };
+    let (late, reported): (Vec<f64>, Vec<f64>) = settled.trials.iter().filter_map(of_trial).unzip();
+    let (late_ns, of_ns) = (median(&late)?, median(&reported)?);
+    (late_ns > LARGE * of_ns).then_some(LateFinding { percentile, late_ns, of_ns })
 }
 
-/// The cell with the largest share of lateness, and that lateness. `most`: only cells in which most trials are late.
-pub fn latest(cells: &[CellView], most: bool) -> Option<(&CellView, LateFinding)> {
-    let found = |cell: &CellView| {
-        let finding = cell.call.as_ref()?.lateness.as_ref()?.finding;
-        finding.filter(|found| cell.kind == CellKind::Candidate && (!most || 2 * found.trials > found.of))
-    };
+/// The cell with the largest share of lateness, and that lateness.
+pub fn latest(cells: &[CellView]) -> Option<(&CellView, LateFinding)> {
     let part = |found: &LateFinding| found.late_ns / found.of_ns;
-    let all = cells.iter().filter_map(|cell| Some((cell, found(cell)?)));
+    let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let all = candidates.filter_map(|cell| Some((cell, cell.call.as_ref()?.lateness.as_ref()?.finding?)));
     all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))
 }

@@ -48,7 +48,7 @@ fn along<'a>(size: &str, pivot: &Spec, cells: &[&'a Settled<'a>]) -> Vec<&'a Set
 }
 
 /// A line that misses typical trials by this share or more has no information about the cost of a byte.
-pub const ERROR_MAX: f64 = 0.25;
+const ERROR_MAX: f64 = 0.25;
 
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;

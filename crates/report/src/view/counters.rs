@@ -3,23 +3,15 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{
-    CellKind, DatagramReport, Deaths, EndCounts, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse, Workload,
+    CallDatagrams, CellKind, DatagramReport, Deaths, EndCounts, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse,
+    Workload,
 };
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{GIB, MachineSums, TcpSums, ratio, sink_sums, source_sums, windows_agree};
 
 use super::counted_trials::Settled;
-use super::numbers::{Counters, CpuView, DatagramView, EndCpu, RingView};
+use super::numbers::{CallDatagramView, Counters, CpuView, DatagramView, EndCpu, RingView};
 use super::options;
-
-fn cpu_view(end: &EndCounts) -> EndCpu {
-    let per_gib = |ns: u64| (end.cpu_ns > 0).then(|| ratio(ns, end.bytes)).flatten().map(|ns| ns * GIB / 1e9);
-    EndCpu {
-        user_s_per_gib: per_gib(end.user_ns),
-        system_s_per_gib: per_gib(end.system_ns),
-        total_s_per_gib: per_gib(end.cpu_ns),
-        cpus: end.cpus(),
-    }
-}
 
 /// Counts everything in the trials behind an estimate.
 pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
@@ -68,31 +60,30 @@ fn tcp_drops(trials: &[&Trial]) -> BTreeMap<String, u64> {
 
 /// The CPU time of a cell.
 pub fn cpu(levels: &Spec, trials: &[&Trial]) -> CpuView {
-    let (source, sink) = (source_sums(trials), sink_sums(trials));
     // A program of the user is no end of a path: its CPU time is that of a run.
     let is_program = trials.iter().any(|trial| trial.task().is_some());
     let agree = windows_agree(levels, trials) && !is_program;
-    let per_gib = |end: Option<EndCounts>| end.and_then(|end| cpu_view(&end).total_s_per_gib).filter(|_| agree);
     let view = |end: EndCounts| {
-        let view = cpu_view(&end);
-        let reported = |value: Option<f64>| value.filter(|_| agree);
+        let is_known = agree && end.cpu_ns > 0;
+        let per_gib = |ns: u64| ratio(ns, end.bytes).filter(|_| is_known).map(|ns| ns * GIB / 1e9);
         EndCpu {
-            user_s_per_gib: reported(view.user_s_per_gib),
-            system_s_per_gib: reported(view.system_s_per_gib),
-            total_s_per_gib: reported(view.total_s_per_gib),
-            ..view
+            user_s_per_gib: per_gib(end.user_ns),
+            system_s_per_gib: per_gib(end.system_ns),
+            total_s_per_gib: per_gib(end.cpu_ns),
+            cpus: end.cpus(),
         }
     };
-    let ends = match (source, per_gib(source), per_gib(sink)) {
-        (Some(_), Some(a), Some(b)) => Some(a + b),
-        (None, _, Some(b)) => Some(b),
-        _ => None,
+    let (source, sink) = (source_sums(trials).map(view), sink_sums(trials).map(view));
+    let total = |end: &Option<EndCpu>| end.as_ref()?.total_s_per_gib;
+    let ends = match source {
+        Some(_) => total(&source).zip(total(&sink)).map(|(source, sink)| source + sink),
+        None => total(&sink),
     };
     let machine = MachineSums::of(trials);
     CpuView {
-        source: source.map(view),
-        sink: sink.map(view),
         ends_s_per_gib: ends,
+        source,
+        sink,
         machine_busy_s_per_gib: machine.as_ref().and_then(MachineSums::busy_s_per_gib),
         softirq_cpus: machine.as_ref().and_then(MachineSums::softirq_cpus),
         net_rx_busiest_share: machine.as_ref().and_then(MachineSums::net_rx_busiest_share),
@@ -142,9 +133,46 @@ fn arrives_here(levels: &Spec) -> bool {
 }
 
 /// The kernel's counts of UDP meanwhile, of all programs.
-pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
+fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
     let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp.as_deref().copied());
     counted.reduce(|one, other| one.plus(&other))
+}
+
+/// The datagrams of calls, and where they were lost; `None` if calls had connections. Only replies are rated; the datagrams sent for them
+/// only explain losses.
+pub fn call_datagrams(settled: &Settled) -> Option<CallDatagramView> {
+    let trials = &settled.trials;
+    let of_client = |trial: &Trial| trial.client()?.datagrams;
+    let of_server = |trial: &Trial| trial.end(EndRole::Server)?.call.as_ref()?.datagrams;
+    let of_rival = |trial: &Trial| trial.end(EndRole::Competitor)?.call.as_ref()?.datagrams;
+    let sum = |of: &dyn Fn(&Trial) -> Option<CallDatagrams>| {
+        trials.iter().filter_map(|trial| of(trial)).reduce(|a, b| a.plus(&b))
+    };
+    let client = [sum(&of_client), sum(&of_rival)].into_iter().flatten().reduce(|a, b| a.plus(&b))?;
+    let server = sum(&of_server);
+    let response = settled.cell.factors.response().or_else(|| settled.cell.factors.request());
+    let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
+    let rate = median(&rates);
+    Some(CallDatagramView {
+        reply_bytes_per_second: rate.zip(response).map(|(rate, bytes)| rate * bytes as f64),
+        requests_sent: client.sent,
+        requests_dropped: server.map(|server| server.dropped),
+        requests_truncated: server.map(|server| server.truncated),
+        requests_lost_elsewhere: server.map(|server| lost(client.sent, server.received, server.dropped)),
+        replies_unsent: server.map(|server| server.unsent),
+        replies_dropped: client.dropped,
+        replies_lost_elsewhere: server.map(|server| lost(server.sent, client.received, client.dropped)),
+        late: client.late,
+        duplicated: client.duplicated,
+        overtaken: client.overtaken,
+        strange: client.strange,
+        namespace: namespace(trials),
+    })
+}
+
+/// Datagrams that were sent, did not arrive, and are in no count of drops.
+fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
+    sent.saturating_sub(came).saturating_sub(dropped)
 }
 
 /// The ring of a cell; `None` where none ran.

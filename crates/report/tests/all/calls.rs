@@ -421,7 +421,6 @@ fn client_later_than_a_tenth_is_a_caveat() {
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &Report| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
     let found = finding(&all).expect("a finding");
-    assert_eq!((found.trials, found.of), (BLOCKS as usize, BLOCKS as usize));
     assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
     assert!(reported(&all), "{:?}", all.findings);
     // Few late trials, and small lateness, are numbers only.

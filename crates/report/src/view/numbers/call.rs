@@ -65,19 +65,15 @@ pub struct LatenessView {
     pub finding: Option<LateFinding>,
 }
 
-/// Trials in which lateness exceeds a tenth of the value reported at a percentile.
+/// Lateness that exceeds a tenth of the value reported at a percentile; medians over the trials.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LateFinding {
     /// `p50` or `p99`.
     pub percentile: &'static str,
-    /// Lateness there, median over the trials, nanoseconds.
+    /// Lateness there, nanoseconds.
     pub late_ns: f64,
     /// The value that contains it, nanoseconds: the latency at the same percentile, or the pause.
     pub of_ns: f64,
-    /// Trials with such lateness.
-    pub trials: usize,
-    /// Trials in which lateness was recorded.
-    pub of: usize,
 }
 
 /// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
