@@ -45,18 +45,14 @@ const FAILED_SHARE: f64 = 0.05;
 pub(super) fn backlog(signs: &PathSigns) -> Option<Evidence> {
     let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
     let overflows = signs.listen_overflows.map(|times| ("listen_overflows", times as f64));
-    Some(Evidence {
-        sentence: format!("{} of the calls found no place in the server's backlog", percent(share)),
-        evidence: [("not_accepted_share", share)].into_iter().chain(overflows).collect(),
-    })
+    let sentence = format!("{} of the calls found no place in the server's backlog", percent(share));
+    Some(Evidence { sentence, evidence: [("not_accepted_share", share)].into_iter().chain(overflows).collect() })
 }
 
 pub(super) fn errors(signs: &PathSigns) -> Option<Evidence> {
     let share = signs.failed_share.filter(|share| *share >= FAILED_SHARE)?;
-    Some(Evidence {
-        sentence: format!("{} of the calls failed: the rate is that of failing", percent(share)),
-        evidence: vec![("failed_share", share)],
-    })
+    let sentence = format!("{} of the calls failed: the rate is that of failing", percent(share));
+    Some(Evidence { sentence, evidence: vec![("failed_share", share)] })
 }
 
 /// Beyond the knee the limit is exceeded; the maximum of a closed loop shows which CPU is full by then.

@@ -88,9 +88,11 @@ fn of<S>(rules: &[Rule<S>]) -> Vec<&'static str> {
     rules.iter().map(|rule| rule.name).collect()
 }
 
-fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Evidence) -> (&'static str, Evidence) {
+/// The limit by the first rule that applies; else what is known.
+fn find<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Evidence) -> CellLimit {
     let fired = rules.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
-    fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)))
+    let (name, finding) = fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)));
+    limit(name, finding)
 }
 
 fn limit(name: &'static str, finding: Evidence) -> CellLimit {

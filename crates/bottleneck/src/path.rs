@@ -7,8 +7,8 @@ use bytegauge_model::unit::{byte_rate, call_rate, significant};
 
 use super::call::{self, Objective, Waits};
 use super::{
-    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, first, limit,
-    offered_and, percent, planned_pauses, stream,
+    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, offered_and, percent,
+    planned_pauses, stream,
 };
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
@@ -171,8 +171,7 @@ pub const RULES: &[Rule<PathSigns>] = &[
 
 /// The first rule that applies, with its evidence.
 pub fn find(signs: &PathSigns) -> CellLimit {
-    let (name, finding) = first(RULES, signs, unknown);
-    limit(name, finding)
+    super::find(RULES, signs, unknown)
 }
 
 impl PathSigns {
@@ -234,13 +233,11 @@ fn offered_load(signs: &PathSigns) -> Option<Evidence> {
 
 fn shared_cpu(signs: &PathSigns) -> Option<Evidence> {
     let SharedCpus { cpus, busy } = signs.shared.filter(|shared| shared.busy >= SHARED_BUSY)?;
-    Some(Evidence {
-        sentence: match cpus == 1.0 {
-            true => format!("both ends share one CPU, which they keep {} busy", percent(busy)),
-            false => format!("both ends keep {} of the {cpus} CPUs they may use busy", percent(busy)),
-        },
-        evidence: vec![("both_busy", busy), ("shared_cpus", cpus)],
-    })
+    let sentence = match cpus == 1.0 {
+        true => format!("both ends share one CPU, which they keep {} busy", percent(busy)),
+        false => format!("both ends keep {} of the {cpus} CPUs they may use busy", percent(busy)),
+    };
+    Some(Evidence { sentence, evidence: vec![("both_busy", busy), ("shared_cpus", cpus)] })
 }
 
 fn both_cpus(signs: &PathSigns) -> Option<Evidence> {
@@ -270,10 +267,8 @@ fn busy_end(signs: &PathSigns, limit: &str) -> Option<Evidence> {
         return Some(Evidence { sentence, evidence: vec![(end.busy, own)] });
     }
     let busy = signs.ends[1 - at].busy.filter(|busy| *busy <= own)?;
-    Some(Evidence {
-        sentence: format!("the {} runs {} of the time, the {} {}", end.name, percent(own), other.name, percent(busy)),
-        evidence: vec![(end.busy, own), (other.busy, busy)],
-    })
+    let sentence = format!("the {} runs {} of the time, the {} {}", end.name, percent(own), other.name, percent(busy));
+    Some(Evidence { sentence, evidence: vec![(end.busy, own), (other.busy, busy)] })
 }
 
 fn relay_cpu(signs: &PathSigns) -> Option<Evidence> {

@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, first, limit, percent};
+use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, percent};
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,8 +45,7 @@ pub const RULES: &[Rule<RingSigns>] = &[
 
 /// The first rule that applies, with its evidence.
 pub fn find(signs: &RingSigns) -> CellLimit {
-    let (name, finding) = first(RULES, signs, unknown);
-    limit(name, finding)
+    super::find(RULES, signs, unknown)
 }
 
 fn unknown(signs: &RingSigns) -> Evidence {
@@ -59,16 +58,13 @@ fn unknown(signs: &RingSigns) -> Evidence {
 
 /// A loop that takes no completion has no rate.
 pub fn of_artefact() -> CellLimit {
-    let sentence = "no completion was taken, so there is no rate that anything could limit".into();
-    limit(UNKNOWN, Evidence { sentence, evidence: Vec::new() })
+    super::without_numbers(UNKNOWN, "no completion was taken, so there is no rate that anything could limit")
 }
 
 fn harness(signs: &RingSigns) -> Option<Evidence> {
     if signs.moves_nothing {
-        return Some(Evidence {
-            sentence: "there is no ring: this is the harness's own loop".into(),
-            evidence: vec![("moves_nothing", 1.0)],
-        });
+        let sentence = "there is no ring: this is the harness's own loop".into();
+        return Some(Evidence { sentence, evidence: vec![("moves_nothing", 1.0)] });
     }
     super::harness(signs.floor_share, |share| {
         format!("the harness takes {share} of an operation: the number is ours, not the ring's")
@@ -77,24 +73,20 @@ fn harness(signs: &RingSigns) -> Option<Evidence> {
 
 fn other_programs(signs: &RingSigns) -> Option<Evidence> {
     let share = signs.queued_share.filter(|share| *share >= QUEUED)?;
-    Some(Evidence {
-        sentence: format!("the thread could run but waits {} of the time for a CPU that others have", percent(share)),
-        evidence: vec![("queued_share", share)],
-    })
+    let sentence = format!("the thread could run but waits {} of the time for a CPU that others have", percent(share));
+    Some(Evidence { sentence, evidence: vec![("queued_share", share)] })
 }
 
 fn kernels_thread(signs: &RingSigns) -> Option<Evidence> {
     let cpus = signs.kernel_thread_cpus?;
     let busy = signs.busy?;
-    Some(Evidence {
-        sentence: format!(
-            "a thread of the kernel submits and runs {} of the time on a CPU of its own, next to ours with {}: both are in \
-             the CPU time",
-            percent(cpus),
-            percent(busy)
-        ),
-        evidence: vec![("kernel_thread_cpus", cpus), ("busy", busy)],
-    })
+    let sentence = format!(
+        "a thread of the kernel submits and runs {} of the time on a CPU of its own, next to ours with {}: both are in \
+         the CPU time",
+        percent(cpus),
+        percent(busy)
+    );
+    Some(Evidence { sentence, evidence: vec![("kernel_thread_cpus", cpus), ("busy", busy)] })
 }
 
 fn system_call(signs: &RingSigns) -> Option<Evidence> {
@@ -116,24 +108,20 @@ fn kernels_work(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
     let system = signs.system_share.filter(|share| *share > 0.5)?;
     let ns = signs.nop_ns?;
-    Some(Evidence {
-        sentence: format!(
-            "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
-            percent(system),
-            significant(system * ns, 3),
-            significant(ns, 3)
-        ),
-        evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)],
-    })
+    let sentence = format!(
+        "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
+        percent(system),
+        significant(system * ns, 3),
+        significant(ns, 3)
+    );
+    Some(Evidence { sentence, evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)] })
 }
 
 fn loop_itself(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
     let system = signs.system_share?;
-    Some(Evidence {
-        sentence: format!("{} of the thread's time is spent outside the kernel", percent(1.0 - system)),
-        evidence: vec![("busy", busy), ("system_share", system)],
-    })
+    let sentence = format!("{} of the thread's time is spent outside the kernel", percent(1.0 - system));
+    Some(Evidence { sentence, evidence: vec![("busy", busy), ("system_share", system)] })
 }
 
 #[cfg(test)]

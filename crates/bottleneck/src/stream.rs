@@ -35,10 +35,8 @@ pub(super) fn source_itself(signs: &PathSigns) -> Option<Evidence> {
         None
     } else {
         let idle = signs.ends[1].idle_per_sleep_us?;
-        Some(Evidence {
-            sentence: format!("the reader runs {} of the time and waits for the source in between", percent(busy)),
-            evidence: [evidence, vec![("receiver_idle_per_sleep_us", idle)]].concat(),
-        })
+        let sentence = format!("the reader runs {} of the time and waits for the source in between", percent(busy));
+        Some(Evidence { sentence, evidence: [evidence, vec![("receiver_idle_per_sleep_us", idle)]].concat() })
     }
 }
 
@@ -64,19 +62,13 @@ pub(super) fn window(signs: &PathSigns) -> Option<Evidence> {
 
 pub(super) fn socket_buffer(signs: &PathSigns) -> Option<Evidence> {
     if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
-        return Some(Evidence {
-            sentence: format!(
-                "the send buffer was the limit {} of the time in which the sender has data",
-                percent(share)
-            ),
-            evidence: vec![("sndbuf_limited_share", share)],
-        });
+        let sentence =
+            format!("the send buffer was the limit {} of the time in which the sender has data", percent(share));
+        return Some(Evidence { sentence, evidence: vec![("sndbuf_limited_share", share)] });
     }
     // Unix sockets and pipes count no limits. Only a sibling with a larger buffer proves it there: blocked writers and
     // readers look alike whether the buffer is small or waking up is slow.
     let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
-    Some(Evidence {
-        sentence: format!("with a larger {name} and all else equal it is {} faster", percent(gain)),
-        evidence: vec![("larger_buffer_gain", gain)],
-    })
+    let sentence = format!("with a larger {name} and all else equal it is {} faster", percent(gain));
+    Some(Evidence { sentence, evidence: vec![("larger_buffer_gain", gain)] })
 }
