@@ -163,15 +163,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         Fact::ProcessesLeft { runs, killed: true } => {
             format!("the server ignored its stop signal and was killed after {} (--stop)", counted(*runs, "run"))
         }
-        Fact::Reduced { kept, had, planned } => match kept.as_str() {
-            "" => format!(
-                "the session took {} s of {} s: every block that began was finished",
-                significant(*had, 2),
-                significant(*planned, 2)
-            ),
-            "blocks" => format!("{} measured in the time given, {planned} planned", counted(*had as usize, "block")),
-            kept => format!("trials took longer than planned: there was time for {kept} only"),
-        },
+        Fact::Reduced { kept } => format!("trials took longer than planned: there was time for {kept} only"),
         Fact::Earlier { session, contradicts: true, .. } => {
             format!("recommended by session {session}; the two sessions contradict each other")
         }

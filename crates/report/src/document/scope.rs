@@ -33,7 +33,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     for group in &view.groups {
         let test = results.test(&group.id).filter(|_| results.tests.len() > 1);
         let place = test.map_or_else(String::new, |test| format!("{}: ", test.name));
-        let lines = relays::lines(results, group).into_iter().chain(link::lines(group));
+        let lines = relays::lines(results, group).into_iter().chain(link::line(group));
         all.extend(lines.map(|line| format!("{place}{line}")));
     }
     all.extend(relays::held(view));
@@ -70,8 +70,6 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
             || (aged && name == "connection_age")
             || (is_pinned && name == "placement")
     };
-    // The title of a test has the sizes of its peer where tests differ in them.
-    let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, &conditions.get(name)));
     // The called server is an option, and no condition of a group.
     let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
     let is_external = candidates.peek().is_some() && candidates.all(|cell| cell.factors.connect().is_some());
@@ -79,7 +77,6 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
         conditions.present().filter(|(factor, level)| !is_reported(factor.name) && is_everywhere(factor.name, level));
     let phrases = phrases.filter_map(|(factor, _)| match factor.name {
         "role" if is_external => Some("the server is external".to_owned()),
-        "role" if peers_differ => phrase::who(conditions).map(str::to_owned),
         name => phrase::condition(name, conditions),
     });
     phrases.chain(work(view, conditions)).collect()
@@ -96,11 +93,7 @@ fn work(view: &View, conditions: &Spec) -> Option<String> {
     if phrase::throws_away(conditions) {
         return None;
     }
-    Some(match name.as_str() {
-        "sum" => format!("the {worker} adds up every byte"),
-        "rpc" => format!("the {worker} adds up every request and does a little work"),
-        _ => format!("the {worker} {}", known.phrase),
-    })
+    Some(format!("the {worker} {}", known.phrase))
 }
 
 fn no_work(view: &View) -> Option<String> {
@@ -181,13 +174,6 @@ fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
     let smallest = candidates.filter_map(|cell| cell.factors.write_size()).min();
     if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
         phrases.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
-    }
-    if !phrases.is_empty() && view.plan.name == "buffer-size" {
-        if !groups.iter().any(|spec| spec.role() == Some(ProgramRole::Both)) {
-            phrases.push("both ends yours (--role both)".into());
-        }
-        phrases.push("other sizes of the peer (run buffer-grid)".into());
-        phrases.push("socket buffers (run socket-buffers)".into());
     }
     (!phrases.is_empty()).then(|| format!("not measured: {}", phrases.join(", ")))
 }

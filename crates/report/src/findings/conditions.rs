@@ -21,8 +21,6 @@ const FAILED_OFTEN: f64 = 0.1;
 const HARNESS_NOTICED: f64 = 0.01;
 /// Other programs below this many CPUs are not reported.
 const OTHERS_NOTICED: f64 = 0.05;
-/// A session that took less than this multiple of its budget kept it.
-const OVERRUN: f64 = 1.25;
 /// Starting a program is a noticeable part of shorter runs, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
 /// From this share on, calls that wait for a delayed acknowledgement affect the 99th percentile.
@@ -76,13 +74,6 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     };
     all.extend(once(&group.once_proven, true));
     all.extend(once(&group.once_avoided, false));
-    if let Some(analysis) = group.analysis.as_ref().filter(|analysis| analysis.cut_short) {
-        all.push(note(Fact::Reduced {
-            kept: "blocks".into(),
-            had: analysis.blocks as f64,
-            planned: analysis.planned as f64,
-        }));
-    }
     // Fewer blocks cannot be tested.
     let is_tested = is_analysed && group.blocks.used >= MIN_BLOCKS;
     if is_tested && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
@@ -276,9 +267,8 @@ fn session_wide(view: &View) -> Vec<Finding> {
     }
     all.extend(copied(view));
     all.extend(unasked_congestion(view));
-    all.extend(overrun(view));
     all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
-        NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone(), had: 0.0, planned: 0.0 })),
+        NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone() })),
         NoteKind::End | NoteKind::Other => None,
     }));
     if let Some(tune) = &view.tune {
@@ -323,18 +313,6 @@ fn unasked_congestion(view: &View) -> Option<Finding> {
     };
     let fact = Fact::NotMeasured { what: Unmeasured::Congestion, options: 0 };
     view.groups.iter().any(is_concerned).then(|| warning(fact))
-}
-
-/// The session took far longer than its budget until its first interim analysis.
-fn overrun(view: &View) -> Option<Finding> {
-    let is_first = |group: &GroupView| {
-        group.analysis.as_ref().is_none_or(|analysis| analysis.done + usize::from(analysis.so_far > 0) <= 1)
-    };
-    let has_bound = !view.plan.states_blocks && view.status != SessionStatus::Imported;
-    let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns)?;
-    let is_over = has_bound && view.groups.iter().all(is_first) && took_ns as f64 > OVERRUN * given_ns as f64;
-    let fact = Fact::Reduced { kept: String::new(), had: took_ns as f64 / 1e9, planned: given_ns as f64 / 1e9 };
-    is_over.then(|| note(fact))
 }
 
 /// Whether a size is that of the other end, which is not the user's program.

@@ -150,14 +150,10 @@ pub enum Fact {
         /// Whether a server ignored its signal.
         killed: bool,
     },
-    /// The session did less, or took longer, than planned.
+    /// Trials took longer than planned, so that the session did less.
     Reduced {
-        /// What there was time for, as the session stored it; empty for the other cases.
+        /// What there was time for, as the session stored it.
         kept: String,
-        /// Seconds or blocks that it had.
-        had: f64,
-        /// Seconds or blocks that were planned.
-        planned: f64,
     },
     /// An earlier session of the same plan recommended another option.
     Earlier {

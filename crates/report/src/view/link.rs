@@ -1,14 +1,14 @@
 //! The emulated link of a group: its settings and its measured properties, as numbers and as text.
 
 use bytegauge_model::unit::{about_bytes, byte_rate, significant};
-use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkRate, LinkUse, LossShare, Nanos, Spec, Trial};
+use bytegauge_model::{CellKind, EndReport, LinkUse, Nanos, Spec, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::numbers::{CellView, GroupView, LinkView, View};
 
 /// The counts of a group's trials for their link; `None` without a link, or without counts.
 pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
-    let link = conditions.emulated_link()?;
+    conditions.emulated_link()?;
     let machines = || trials.iter().filter_map(|trial| trial.machine.as_ref());
     let used = machines()
         .filter_map(|machine| machine.link.as_deref().copied())
@@ -17,11 +17,6 @@ pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
     let wall_ns: u64 = machines().map(|machine| machine.wall_ns).sum();
     let trips: Vec<f64> = trials.iter().filter_map(|trial| Some(round_trip_us(trial)? as f64)).collect();
     Some(LinkView {
-        delay_ns: link.delay_ns,
-        loss: f64::from(link.loss.0) / 1e6,
-        bits_per_second: link.rate.0,
-        product_bytes: link.product_bytes(),
-        queue_bytes: link.queue_bytes(),
         round_trip_ns: median(&trips).map(|us| (us * 1e3) as u64),
         late_ns: used.late_ns(),
         passed: both.passed,
@@ -35,11 +30,6 @@ pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
 fn round_trip_us(trial: &Trial) -> Option<u64> {
     let ends = [trial.source_side(), trial.sink_side()].into_iter().flatten();
     ends.flat_map(|end: &EndReport| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us.get()).min()
-}
-
-/// The line of a group; none without a link.
-pub fn lines(group: &GroupView) -> Vec<String> {
-    group.link.iter().map(line).collect()
 }
 
 /// Shorter round trips are those of a cable, over which any buffer is large enough, µs.
@@ -61,15 +51,9 @@ pub fn of_path(view: &View) -> Option<String> {
     ))
 }
 
-fn asked(link: &LinkView) -> EmulatedLink {
-    EmulatedLink {
-        delay_ns: link.delay_ns,
-        loss: LossShare((link.loss * 1e6).round() as u32),
-        rate: LinkRate(link.bits_per_second),
-    }
-}
-
-fn line(link: &LinkView) -> String {
+/// The line of a group; none without a link.
+pub fn line(group: &GroupView) -> Option<String> {
+    let (asked, link) = (group.factors.emulated_link()?, group.link.as_ref()?);
     let share = |packets: u64| {
         let all = link.passed + link.lost + link.queue_drops;
         format!("{} %", significant(packets as f64 / all.max(1) as f64 * 100.0, 2))
@@ -79,13 +63,12 @@ fn line(link: &LinkView) -> String {
         |ns| format!("shortest round trips of {}", Nanos(ns)),
     );
     let cpus = link.cpus.map_or_else(String::new, |cpus| format!("; its process took {} CPUs", significant(cpus, 2)));
-    format!(
-        "emulated link of {}: delay × rate is {}; measured: {trip}, of {} packets {} lost and {} dropped by the full queue ({}){cpus}",
-        asked(link),
-        about_bytes(link.product_bytes),
+    Some(format!(
+        "emulated link of {asked}: delay × rate is {}; measured: {trip}, of {} packets {} lost and {} dropped by the full queue ({}){cpus}",
+        about_bytes(asked.product_bytes()),
         link.passed + link.lost + link.queue_drops,
         share(link.lost),
         share(link.queue_drops),
-        about_bytes(link.queue_bytes),
-    )
+        about_bytes(asked.queue_bytes()),
+    ))
 }

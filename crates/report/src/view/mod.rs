@@ -103,7 +103,6 @@ impl View {
                 margin,
                 level,
                 budget_ns,
-                states_blocks: record.plan.get("blocks").is_some_and(|blocks| !blocks.is_null()),
                 answered_share: bytegauge_bottleneck::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 is_imported: record.imported,

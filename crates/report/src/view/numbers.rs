@@ -100,9 +100,6 @@ pub struct PlanView {
     pub level: f64,
     /// The time that the plan was given, nanoseconds.
     pub budget_ns: Option<u64>,
-    /// Blocks were asked for, whatever they take.
-    #[serde(skip)]
-    pub states_blocks: bool,
     /// The session was imported: it cannot be continued here.
     #[serde(skip)]
     pub is_imported: bool,

@@ -8,7 +8,7 @@ use bytegauge_bottleneck::UNKNOWN;
 use bytegauge_model::factor;
 use bytegauge_model::{Level, Placement, Spec, Work, without_digits};
 
-pub use brief::{code, compact, condition, in_code, profile_brief, rate_unit, who, word};
+pub use brief::{code, compact, condition, in_code, profile_brief, rate_unit, word};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];

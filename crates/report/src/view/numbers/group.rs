@@ -122,9 +122,6 @@ pub struct InterimView {
     /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.
     #[serde(skip)]
     pub cut_short: bool,
-    /// Blocks that were fixed for the first of them.
-    #[serde(skip)]
-    pub planned: usize,
     /// Looks that there are at most.
     pub of: usize,
     /// Confidence of each, as a share; together they keep the session's.
@@ -231,19 +228,9 @@ pub struct AuditSummary {
     pub finding: AuditFinding,
 }
 
-/// The emulated link between the ends of a group: its settings, and its counts in the trials of the estimates.
+/// The emulated link between the ends of a group: its counts in the trials of the estimates. The conditions have its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkView {
-    /// The requested additional round trip, nanoseconds.
-    pub delay_ns: u64,
-    /// The requested loss of packets, in each direction, as a share.
-    pub loss: f64,
-    /// The requested rate in each direction, with IP headers.
-    pub bits_per_second: u64,
-    /// Delay times rate: bytes in flight at the full rate.
-    pub product_bytes: u64,
-    /// Capacity of its queue, bytes, in each direction.
-    pub queue_bytes: u64,
     /// The smallest round trip that TCP saw in a trial (`tcpi_min_rtt`), the median over trials, nanoseconds; `null` over UDP.
     pub round_trip_ns: Option<u64>,
     /// How much longer than requested a round trip took on average, nanoseconds.

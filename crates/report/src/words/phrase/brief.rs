@@ -34,11 +34,6 @@ pub fn word(name: &str, value: &Level) -> Option<String> {
         ("read_once", _) => if text == "on" { "reads once" } else { "reads all" }.into(),
         ("connection_age", "fresh") => "young".into(),
         ("connection_age", "steady") => "in use".into(),
-        ("role", "reader") => "you read".into(),
-        ("role", "writer") => "you write".into(),
-        ("role", "relay") => "you relay".into(),
-        ("role", "both") => "both yours".into(),
-        ("request", _) => calls_of(&level(name, value)),
         ("mode" | "placement", _) => text,
         ("write_size" | "read_size", _) => format!("peer {text}"),
         _ => match unit(name) {
@@ -46,11 +41,6 @@ pub fn word(name: &str, value: &Level) -> Option<String> {
             None => format!("{} {text}", heading(name)),
         },
     })
-}
-
-/// Calls by their size: `calls of 1 KiB`.
-fn calls_of(size: &str) -> String {
-    format!("calls of {size}")
 }
 
 /// The unit of a number, printed behind it.
@@ -104,13 +94,14 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
         "placement" => placement(conditions).map(str::to_owned),
         // Sentence by the table.
         "transport" | "mode" | "profile" => None,
-        "role" => Some(role(conditions)?),
+        // The title of a test has the sizes of its peer.
+        "role" => who(conditions).map(str::to_owned),
         "connection_age" => Some(match value.name()? {
             "fresh" => "connections in their first milliseconds".into(),
             "steady" => "connections past their first moments".into(),
             other => format!("connections {other}"),
         }),
-        "request" => Some(calls_of(&level(name, &value))),
+        "request" => Some(format!("calls of {}", level(name, &value))),
         "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
         "read_size" | "write_size" if conditions.role().is_some() => None,
         _ => {
@@ -122,26 +113,8 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
     }
 }
 
-/// The role of the user's program and the sizes of its peer: "your program reads, its peer writes 64 KiB".
-pub fn role(conditions: &Spec) -> Option<String> {
-    let peer = |name: &str, does: &str| match conditions.get(name) {
-        Level::Absent => format!("its peer {does} as it likes"),
-        size => format!("its peer {does} {}", level(name, &size)),
-    };
-    let who = who(conditions)?;
-    Some(match conditions.role()? {
-        ProgramRole::Reader => format!("{who}, {}", peer("write_size", "writes")),
-        ProgramRole::Writer => format!("{who}, {}", peer("read_size", "reads")),
-        ProgramRole::Relay => {
-            let (writer, reader) = (peer("write_size", "writes"), peer("read_size", "reads"));
-            format!("{who}, {writer}, {}", reader.replace("its", "the other"))
-        }
-        ProgramRole::Both => who.to_owned(),
-    })
-}
-
 /// The role of the user's program: "your program reads".
-pub fn who(conditions: &Spec) -> Option<&'static str> {
+fn who(conditions: &Spec) -> Option<&'static str> {
     Some(match conditions.role()? {
         ProgramRole::Reader => "your program reads",
         ProgramRole::Writer => "your program writes",
@@ -247,19 +220,19 @@ mod tests {
     fn questions_are_short() {
         let levels = levels(&[("transport", "tcp"), ("placement", "cross-core"), ("flows", "50"), ("request", "128")]);
         let names = ["transport", "placement", "flows", "request"].map(str::to_owned);
-        assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, calls of 128 B");
+        assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, request 128 B");
         assert_eq!(brief(&levels, &names[..2]), "TCP, 2 CPUs");
     }
 
     #[test]
     fn a_link_has_a_short_name() {
-        let names = ["transport", "role", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
+        let names = ["transport", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
         let link = |loss| {
             let link = [("link_delay", "20ms"), ("link_loss", loss), ("link_rate", "1Gbit"), ("duration", "auto")];
             levels(&[&[("transport", "tcp"), ("role", "reader")], &link[..]].concat())
         };
-        assert_eq!(brief(&link("0%"), &names), "TCP, you read, 20ms, 1Gbit");
-        assert_eq!(brief(&link("0.1%"), &names), "TCP, you read, 20ms, 0.1% lost, 1Gbit");
+        assert_eq!(brief(&link("0%"), &names), "TCP, 20ms, 1Gbit");
+        assert_eq!(brief(&link("0.1%"), &names), "TCP, 20ms, 0.1% lost, 1Gbit");
     }
 
     #[test]
