@@ -1,5 +1,7 @@
-//! One row per cell: a column per factor, then the results in base units. Empty means not known. Every field passes
+//! One row per cell: a column per factor, then the results in base units, and each other estimate by its key in JSON. Empty means not known. Every field passes
 //! [`escape::csv_field`].
+
+use std::collections::BTreeSet;
 
 use crate::Report;
 use crate::view::numbers::{CallView, CellView, DatagramView, RingView};
@@ -29,8 +31,6 @@ const OF_STREAMS: &[CsvColumn] = &[
     ("throughput_lower_bytes_per_s", |cell| text(cell.estimate.lower)),
     ("throughput_upper_bytes_per_s", |cell| text(cell.estimate.upper)),
     ("total_rate_bytes_per_s", |cell| text(cell.total_rate)),
-    ("reads_per_s", |cell| more(cell, "calls_per_second")),
-    ("writes_per_s", |cell| more(cell, "write_calls_per_second")),
     ("bytes", |cell| text(cell.counters.bytes)),
     ("reads", |cell| text(cell.counters.reads)),
     ("writes", |cell| text(cell.counters.writes)),
@@ -41,11 +41,8 @@ const OF_STREAMS: &[CsvColumn] = &[
     ("source_cpu_s_per_gib", |cell| text(cell.cpu.source.as_ref().and_then(|end| end.total_s_per_gib))),
     ("sink_cpu_s_per_gib", |cell| text(cell.cpu.sink.as_ref().and_then(|end| end.total_s_per_gib))),
     ("ends_cpu_s_per_gib", |cell| text(cell.cpu.ends_s_per_gib)),
-    ("relay_cpu_s_per_gib", |cell| more(cell, "relay_cpu_s_per_gib")),
     ("machine_busy_s_per_gib", |cell| text(cell.cpu.machine_busy_s_per_gib)),
     ("retransmits", |cell| text(cell.counters.retransmits)),
-    ("urgent_p50_ns", |cell| more(cell, "urgent_p50_ns")),
-    ("urgent_p99_ns", |cell| more(cell, "urgent_p99_ns")),
 ];
 
 const OF_CALLS: &[CsvColumn] = &[
@@ -56,26 +53,8 @@ const OF_CALLS: &[CsvColumn] = &[
     ("calls_sd_per_s", |cell| text(cell.sd)),
     ("total_rate_calls_per_s", |cell| text(cell.total_rate)),
     ("timing", |cell| cell.call.as_ref().map_or_else(String::new, |call| call.timing.to_owned())),
-    ("total_mean_ns", |cell| more(cell, "total_mean_ns")),
-    ("total_p50_ns", |cell| more(cell, "total_p50_ns")),
-    ("total_p90_ns", |cell| more(cell, "total_p90_ns")),
-    ("total_p99_ns", |cell| more(cell, "total_p99_ns")),
-    ("total_p99_9_ns", |cell| more(cell, "total_p99_9_ns")),
-    ("total_p99_99_ns", |cell| more(cell, "total_p99_99_ns")),
-    ("connect_p50_ns", |cell| more(cell, "connect_p50_ns")),
-    ("connect_p99_ns", |cell| more(cell, "connect_p99_ns")),
-    ("write_p50_ns", |cell| more(cell, "write_p50_ns")),
-    ("write_p99_ns", |cell| more(cell, "write_p99_ns")),
-    ("first_byte_p50_ns", |cell| more(cell, "first_byte_p50_ns")),
-    ("first_byte_p99_ns", |cell| more(cell, "first_byte_p99_ns")),
-    ("gap_p50_ns", |cell| more(cell, "gap_p50_ns")),
-    ("gap_p99_ns", |cell| more(cell, "gap_p99_ns")),
     ("late_p50_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p50_ns))),
     ("late_p99_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p99_ns))),
-    ("server_cpu_ns_per_call", |cell| more(cell, "server_cpu_ns_per_call")),
-    ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
-    ("relay_cpu_s_per_million_calls", |cell| more(cell, "relay_cpu_s_per_million_calls")),
-    ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),
     ("worker_least_share", |cell| of_calls(cell, |call| Some(call.workers?.least_share))),
     ("worker_most_share", |cell| of_calls(cell, |call| Some(call.workers?.most_share))),
     ("calls", |cell| of_calls(cell, |call| Some(call.calls))),
@@ -93,10 +72,6 @@ const OF_RINGS: &[CsvColumn] = &[
     ("nops_lower_per_s", |cell| text(cell.estimate.lower)),
     ("nops_upper_per_s", |cell| text(cell.estimate.upper)),
     ("total_rate_nops_per_s", |cell| text(cell.total_rate)),
-    ("ns_per_nop", |cell| more(cell, "ns_per_nop")),
-    ("cpu_ns_per_nop", |cell| more(cell, "cpu_ns_per_nop")),
-    ("submissions_per_s", |cell| more(cell, "submissions_per_second")),
-    ("system_calls_per_s", |cell| more(cell, "system_calls_per_second")),
     ("submitted", |cell| of_rings(cell, |ring| Some(ring.submitted))),
     ("completed", |cell| of_rings(cell, |ring| Some(ring.completed))),
     ("checked", |cell| of_rings(cell, |ring| Some(ring.checked))),
@@ -110,16 +85,10 @@ const OF_RUNS: &[CsvColumn] = &[
     ("rate", |cell| text(cell.estimate.median)),
     ("rate_lower", |cell| text(cell.estimate.lower)),
     ("rate_upper", |cell| text(cell.estimate.upper)),
-    ("ns_per_run", |cell| more(cell, "ns_per_run")),
-    ("cpu_ns_per_run", |cell| more(cell, "cpu_ns_per_run")),
-    ("server_cpu_ns_per_run", |cell| more(cell, "server_cpu_ns_per_run")),
-    ("events_per_run", |cell| more(cell, "events_per_run")),
 ];
 
 /// The additional columns of datagrams.
 const OF_DATAGRAMS: &[CsvColumn] = &[
-    ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
-    ("packets_per_s", |cell| more(cell, "packets_per_second")),
     ("datagrams_sent", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sent))),
     ("datagrams_arrived", |cell| of_datagrams(cell, |datagrams| Some(datagrams.arrived))),
     ("lost", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost))),
@@ -172,11 +141,17 @@ pub fn render(view: &Report) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let names = ["session", "cell", "group", "kind", "stage", "in_best_set", "recommended"];
     let factors = factor::of(workload(view)).map(|factor| factor.name);
-    let heading = names.into_iter().chain(factors).chain(after_factors(view).map(|(name, _)| *name));
+    // The other estimates that some cell has.
+    let estimates: BTreeSet<&str> = view.cells.iter().flat_map(|cell| cell.more.keys().copied()).collect();
+    let heading = names
+        .into_iter()
+        .chain(factors)
+        .chain(after_factors(view).map(|(name, _)| *name))
+        .chain(estimates.iter().copied());
     // Writing to memory, with as many fields as the heading has, cannot fail.
     writer.write_record(heading).expect("memory takes a row");
     for cell in &view.cells {
-        let row = row(view, cell);
+        let row = row(view, cell, &estimates);
         writer.write_record(row.iter().map(|field| escape::csv_field(field).into_owned())).expect("memory takes a row");
     }
     let bytes = writer.into_inner().expect("memory is flushed");
@@ -188,7 +163,7 @@ fn workload(view: &Report) -> Workload {
     view.plan.workload.parse().unwrap_or_default()
 }
 
-fn row(view: &Report, cell: &CellView) -> Vec<String> {
+fn row(view: &Report, cell: &CellView, estimates: &BTreeSet<&str>) -> Vec<String> {
     let group = view.groups.iter().find(|group| group.id == cell.group);
     let in_best_set = group.is_some_and(|group| group.best_set.contains(&cell.id));
     let recommended = view.test(&cell.group).is_some_and(|test| test.recommended.as_ref() == Some(&cell.id));
@@ -203,6 +178,7 @@ fn row(view: &Report, cell: &CellView) -> Vec<String> {
     ];
     row.extend(factor::of(workload(view)).map(|factor| level(cell, factor.name)));
     row.extend(after_factors(view).map(|(_, read)| read(cell)));
+    row.extend(estimates.iter().map(|name| text(cell.median(name))));
     row
 }
 
@@ -224,8 +200,4 @@ fn plain(value: &Value) -> String {
 
 fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn more(cell: &CellView, name: &str) -> String {
-    text(cell.more.get(name).and_then(|estimate| estimate.median))
 }

@@ -249,7 +249,6 @@ mod tests {
         let analysis = |blocks: usize, next_blocks: Option<usize>| InterimView {
             done: 1,
             cut_short: false,
-            planned: 9,
             of: 3,
             level: 0.98,
             blocks,

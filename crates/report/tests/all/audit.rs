@@ -1,7 +1,7 @@
 //! Long trials withdraw a result, split it by the age of connections, or confirm it.
 
 use crate::phrases;
-use crate::support::{Plan, session, trial, true_rate};
+use crate::support::{Plan, session, trial};
 use crate::{State, state_of};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};

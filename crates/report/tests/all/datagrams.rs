@@ -130,7 +130,7 @@ fn the_document_and_the_table_hold_them() {
     assert!(cells.iter().any(|cell| cell["datagrams"]["lost_at_socket"].as_u64().is_some_and(|lost| lost > 0)));
     let csv = render::csv::render(&view);
     let heading = csv.lines().next().unwrap();
-    for column in ["datagrams_per_s", "packets_per_s", "lost_share", "lost_unknown", "truncated"] {
+    for column in ["datagrams_per_second", "packets_per_second", "lost_share", "lost_unknown", "truncated"] {
         assert!(heading.split(',').any(|name| name == column), "{heading}");
     }
     // A stream of bytes has none of them.

@@ -44,10 +44,10 @@ fn a_program_without_cpu_time_is_reported() {
 /// CSV has the CPU time of the relay, and Go's format has it in place of that of the ends.
 fn check_exported_cost(view: &Report, data: &SessionData, cpu_ns: u64) {
     let csv = render::csv::render(view);
-    let at = csv.lines().next().unwrap().split(',').position(|name| name == "relay_cpu_s_per_gib").expect("a column");
+    let has_column = csv.lines().next().unwrap().split(',').any(|name| name == "relay_cpu_s_per_gib");
     let cell = view.cells.iter().find(|cell| cell.trials > 0).unwrap();
     let known = cell.more.get("relay_cpu_s_per_gib").and_then(|cost| cost.median).is_some();
-    assert_eq!((known, csv.lines().nth(1).unwrap().split(',').nth(at) == Some("")), (cpu_ns > 0, cpu_ns == 0));
+    assert_eq!((known, has_column), (cpu_ns > 0, cpu_ns > 0));
     let rate = |trial: &bytegauge_model::Trial| trial.rate().filter(|rate| *rate > 0.0);
     let costs = data.trials.iter().filter_map(rate).map(|rate| cpu_ns as f64 / 0.25 / rate * f64::from(1 << 20));
     let bench = render::go_bench::render(view, data);
