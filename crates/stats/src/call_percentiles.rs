@@ -90,6 +90,12 @@ const PARTS: &[CallPart] = &[
         read: |report| TimeDistribution::decode(report.gap.as_ref()?),
         names: ["gap_p50_ns", "gap_p90_ns", "gap_p99_ns", "gap_p99_9_ns", "gap_p99_99_ns"],
     },
+    // How late the client began calls: from the time at which a call was due and its connection free, to its beginning.
+    CallPart {
+        mean: "late_mean_ns",
+        read: |report| TimeDistribution::decode(report.late.as_ref()?),
+        names: ["late_p50_ns", "late_p90_ns", "late_p99_ns", "late_p99_9_ns", "late_p99_99_ns"],
+    },
 ];
 
 /// Urgent messages of a stream, from the moment when one was due until it was read.

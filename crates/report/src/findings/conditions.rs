@@ -8,7 +8,6 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 
 use super::{Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
 use crate::results::{self, OptionResult, OptionStatus, Test, harm};
-use crate::view::calls;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::{
     AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
@@ -21,6 +20,8 @@ const FAILED_OFTEN: f64 = 0.1;
 const HARNESS_NOTICED: f64 = 0.01;
 /// Other programs below this many CPUs are not reported.
 const OTHERS_NOTICED: f64 = 0.05;
+/// Clients that begin calls later than this share of the reported value are reported.
+const LATE_MUCH: f64 = 0.1;
 /// Starting a program is a noticeable part of shorter runs, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
 /// From this share on, calls that wait for a delayed acknowledgement affect the 99th percentile.
@@ -257,9 +258,10 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         all.push(warning(noise(NoiseCause::Throttled, us as f64 / 1e6, None)));
     }
-    let late = calls::latest(&view.cells);
-    all.extend(late.map(|(cell, found)| {
-        let fact = noise(NoiseCause::LateClients, found.late_ns, Some(found.of_ns));
+    let late = candidates().filter_map(|cell| Some((cell, late(cell)?)));
+    let latest = late.max_by(|(_, a), (_, b)| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    all.extend(latest.map(|(cell, (late_ns, of_ns))| {
+        let fact = noise(NoiseCause::LateClients, late_ns, Some(of_ns));
         warning(fact).of_test(&cell.group).of_option(&cell.id)
     }));
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
@@ -282,6 +284,19 @@ fn session_wide(view: &View) -> Vec<Finding> {
         all.extend(short.map(|run_ns| warning(Fact::ShortRuns { run_ns })));
     }
     all
+}
+
+/// How late clients began calls, and the value that contains it where it is much of that: the latency of an open loop at the same
+/// percentile, or the pause of a closed one; nanoseconds.
+fn late(cell: &CellView) -> Option<(f64, f64)> {
+    let is_open = cell.factors.offered_rate().is_some() || cell.factors.slo().is_some();
+    let pause_ns = cell.factors.think_time().map(|ns| ns as f64).filter(|_| !is_open);
+    let at = [("late_p50_ns", "total_p50_ns"), ("late_p99_ns", "total_p99_ns")];
+    let known = at.into_iter().filter_map(|(late, total)| {
+        let of_ns = if is_open { cell.median(total)? } else { pause_ns? };
+        Some((cell.median(late)?, of_ns)).filter(|(late_ns, of_ns)| *late_ns > LATE_MUCH * of_ns)
+    });
+    known.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
 }
 
 /// Sends that asked for no copy and were copied, where all options have them: no option is worse for it.

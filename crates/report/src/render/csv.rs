@@ -53,8 +53,6 @@ const OF_CALLS: &[CsvColumn] = &[
     ("calls_sd_per_s", |cell| text(cell.sd)),
     ("total_rate_calls_per_s", |cell| text(cell.total_rate)),
     ("timing", |cell| cell.call.as_ref().map_or_else(String::new, |call| call.timing.to_owned())),
-    ("late_p50_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p50_ns))),
-    ("late_p99_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p99_ns))),
     ("worker_least_share", |cell| of_calls(cell, |call| Some(call.workers?.least_share))),
     ("worker_most_share", |cell| of_calls(cell, |call| Some(call.workers?.most_share))),
     ("calls", |cell| of_calls(cell, |call| Some(call.calls))),

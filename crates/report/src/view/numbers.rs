@@ -25,8 +25,7 @@ use serde_json::{Map, Value};
 pub use bytegauge_stats::audit::AuditFinding;
 pub use bytegauge_stats::compare::Verdict;
 pub use call::{
-    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
-    LatenessView, ProbeView, WorkersView,
+    CallDatagramView, CallView, CompetingView, DelayedAcksView, ErrorView, KneeView, ProbeView, WorkersView,
 };
 pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,

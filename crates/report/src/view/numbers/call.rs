@@ -32,13 +32,8 @@ pub struct CallView {
     /// The 99th percentile of the calls of all trials together, nanoseconds; that of an option is the median over trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_all_ns: Option<f64>,
-    /// How late the client began calls; absent if calls have no intended times, and if it was not recorded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lateness: Option<LatenessView>,
     /// Errors and their causes, the most frequent first.
     pub errors: Vec<ErrorView>,
-    /// Counts of the server's engine.
-    pub server_engine: Option<EngineView>,
     /// How evenly the threads of the server shared the calls; absent with one thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersView>,
@@ -51,29 +46,6 @@ pub struct CallView {
     /// Counts of datagrams; absent if calls have connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagramView>,
-}
-
-/// How late the client began calls: from the time at which a call was due and its connection free, to its beginning. The harness
-/// adds it to the latency of an open loop, and to pauses between calls.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LatenessView {
-    /// The median over all calls, nanoseconds.
-    pub p50_ns: f64,
-    /// The 99th percentile, nanoseconds.
-    pub p99_ns: f64,
-    /// The percentile at which lateness is the largest part of the reported value; `null` if it is nowhere more than a tenth.
-    pub finding: Option<LateFinding>,
-}
-
-/// Lateness that exceeds a tenth of the value reported at a percentile; medians over the trials.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LateFinding {
-    /// `p50` or `p99`.
-    pub percentile: &'static str,
-    /// Lateness there, nanoseconds.
-    pub late_ns: f64,
-    /// The value that contains it, nanoseconds: the latency at the same percentile, or the pause.
-    pub of_ns: f64,
 }
 
 /// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
@@ -185,32 +157,6 @@ pub struct ErrorView {
     pub reply_bytes_missing: u64,
     /// A description: which end, in which state, the cause, and the loss.
     pub explanation: String,
-}
-
-/// Counts of an end's engine over the trials: the evidence that a requested mode did run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct EngineView {
-    /// Most connections accepted at one wake-up.
-    pub accepted_at_once: u64,
-    /// Most datagrams in one system call, for an engine that can move several.
-    pub datagrams_at_once: u64,
-    /// Share of the completions that came from multishot receives.
-    pub multishot_share: Option<f64>,
-    /// Share of the completions that took more than one buffer.
-    pub bundled_share: Option<f64>,
-    /// Ends of multishot requests that found no buffer.
-    pub out_of_buffers: u64,
-    /// Sends with zero copy requested.
-    pub zero_copy_sends: u64,
-    /// Share of them that the kernel copied after all.
-    pub zero_copy_copied_share: Option<f64>,
-    /// CPU time of threads that the kernel runs for the engine (SQPOLL, io-wq), in CPUs.
-    pub kernel_threads_cpus: Option<f64>,
-    /// Memory from which data was sent or into which it was received, bytes, the most in any trial; absent if the engine did
-    /// not count it.
-    pub buffer_bytes: Option<u64>,
-    /// Bytes that the engine copied within the program's memory; absent as `buffer_bytes` is.
-    pub copied_bytes: Option<u64>,
 }
 
 /// The calls of each thread of a server, as shares of all calls. Each trial has new connections, so that these are medians over trials.
