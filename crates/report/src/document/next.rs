@@ -104,24 +104,22 @@ const CONCLUSIVE: [&str; 2] = ["--until", "conclusive"];
 fn resume(view: &Results, flags: &[&str], text: &str, most_ns: Option<u64>) -> NextStep {
     let command = [&[resuming(view).as_str()], flags].concat().join(" ");
     let takes = most_ns.map(|ns| format!("≤ {}", forecast(ns)));
-    NextStep { takes, continues: true, ..step(&command, text) }
+    NextStep { takes, continues: true, ..step(&command, &when_quiet(view, text)) }
+}
+
+/// The text of a step that measures more, which needs a quiet machine where other programs kept this one busy.
+fn when_quiet(view: &Results, text: &str) -> String {
+    match crowd(&view.environment).filter(|_| view.tune.is_none()) {
+        Some(_) => format!("stop the other programs (the command doctor lists them), then {text}"),
+        None => text.to_owned(),
+    }
 }
 
 fn continue_session(view: &Results) -> Vec<NextStep> {
     let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
     let is_until = asked.into_iter().any(|word| word.split('=').next() == Some("--until"));
-    let resume = resume(
-        view,
-        if is_until { &CONCLUSIVE } else { &[] },
-        "continue the session",
-        blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0),
-    );
-    vec![if crowd(&view.environment).is_some() { when_quiet(resume) } else { resume }]
-}
-
-/// A step that needs a quiet machine.
-fn when_quiet(then: NextStep) -> NextStep {
-    NextStep { text: format!("stop the other programs (the command doctor lists them), then {}", then.text), ..then }
+    let most_ns = blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0);
+    vec![resume(view, if is_until { &CONCLUSIVE } else { &[] }, "continue the session", most_ns)]
 }
 
 /// The most frequent error of the calls of a session, by its class.
@@ -132,14 +130,9 @@ fn most_failed(view: &Results) -> Option<ErrorClass> {
 
 /// The session once more, after the reason of failures is removed.
 fn after_failures(view: &Results) -> NextStep {
-    let failed = most_failed(view);
     let slo = longer_objective(view);
     let more_time = slo.as_ref().map(|slo| format!("allow a longer time, such as --slo {slo}"));
-    let fix = more_time.as_deref().or(failed.and_then(remedy_of)).unwrap_or("fix the reason above");
-    // Errors of calls have reasons of their own.
-    if failed.is_none() && view.tune.is_none() && crowd(&view.environment).is_some() {
-        return when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}")));
-    }
+    let fix = more_time.as_deref().or(most_failed(view).and_then(remedy_of)).unwrap_or("fix the reason above");
     match slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
         Some(command) => step(&command, "allow a longer time"),
         None => again(view, None, &format!("{fix}, then run it again")),
@@ -179,26 +172,15 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
     let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(|test| is_answered(view, test));
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
     if open.is_empty() {
-        let when = if crowd(&view.environment).is_some() {
-            "while other programs are stopped"
-        } else {
-            "at another time of day"
-        };
-        return vec![again(view, None, &format!("repeat it {when} to check the result"))];
+        return vec![again(view, None, &when_quiet(view, "repeat it at another time of day to check the result"))];
     }
-    let mut steps = match crowd(&view.environment).filter(|_| view.tune.is_none()) {
-        None => narrow(view, &open, imported),
-        Some(_) => {
-            let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
-            let more = rest_of_analyses(view, &open).filter(|_| !imported);
-            let more = more.or_else(|| narrow(view, &open, imported).pop().filter(|_| is_short));
-            vec![when_quiet(more.unwrap_or_else(|| again(view, None, "measure again")))]
-        }
-    };
+    let mut steps = narrow(view, &open, imported);
     steps.extend(across);
-    let is_disturbed = open.iter().all(|group| group.serial.as_ref().is_some_and(|serial| !serial.independent));
+    let is_dependent = |group: &&GroupView| group.serial.as_ref().is_some_and(|serial| !serial.independent);
+    let is_disturbed = crowd(&view.environment).is_some() || open.iter().all(is_dependent);
     if steps.is_empty() && is_disturbed && !imported {
-        steps.push(again(view, None, "run it again: the disturbance of this session may be over"));
+        let text = "run it again: the disturbance of this session may be over";
+        steps.push(again(view, None, &when_quiet(view, text)));
     }
     if steps.is_empty() {
         let then = match view.tune {
@@ -260,13 +242,8 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
         bounded.iter().map(|(group, bound)| (*group, likely_bound(*bound, 1.0, longer))).collect();
     let time = budget(all_s);
     let brings = if growth.is_some() { DECIDES_CHANGE.to_owned() } else { brings(view, &bounds) };
-    vec![match again_with(view, Some(&time), &[]) {
-        Some(command) => {
-            let step = step(&command, &format!("measure in a new session (--resume is too short){brings}"));
-            NextStep { takes: Some(time), ..step }
-        }
-        None => words(&format!("again with --time {time}{brings}")),
-    }]
+    let text = format!("measure for {time} in a new session (--resume is too short){brings}");
+    vec![again(view, Some(&time), &when_quiet(view, &text))]
 }
 
 fn name<'a>(view: &'a Results, group: &GroupView) -> &'a str {

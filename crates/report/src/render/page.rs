@@ -86,11 +86,6 @@ fn document(view: &Report) -> Value {
     let mut value = serde_json::to_value(view).expect("a view is plain data");
     drop_unknown(&mut value);
     round(&mut value);
-    // The name of another estimate is its key.
-    let cells = value.get_mut("cells").and_then(Value::as_array_mut).into_iter().flatten();
-    for estimates in cells.filter_map(|cell| cell.get_mut("more")?.as_object_mut()) {
-        estimates.values_mut().filter_map(Value::as_object_mut).for_each(|estimate| drop(estimate.remove("metric")));
-    }
     value
 }
 
