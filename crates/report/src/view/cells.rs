@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytegauge_bottleneck::{CellLimit, path, ring, task};
 use bytegauge_model::cell::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
-use bytegauge_model::{CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload};
+use bytegauge_model::{CellKind, EndRole, Outcome, Role, SessionStatus, Spec, Trial, Workload};
 use bytegauge_stats::block_dependence::drift;
 use bytegauge_stats::modes::modes;
 use bytegauge_store::CellRow;
@@ -24,6 +24,7 @@ use super::numbers::difference::share;
 use super::numbers::{
     CallView, CellOutcome, CellView, Estimate, HarmKind, LimitView, ModeView, RelayProgramView, RingView, StalledView,
 };
+use crate::words::option_label;
 use crate::{SessionData, phrase};
 
 /// The common input of all cells of a session.
@@ -197,13 +198,15 @@ fn was_stolen_from(trial: &Trial) -> bool {
     trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0)
 }
 
+/// The choices that vary in the session, as tables name an option; else its engine and sizes.
 fn label(levels: &Spec, varied: &[String]) -> String {
-    let choices = levels.of_role(bytegauge_model::Role::Choice);
-    let label = phrase::cell_label(&choices, varied);
-    let label = if label.is_empty() {
-        phrase::cell_label(&choices, &["server_engine", "read_size", "write_size"].map(str::to_owned))
-    } else {
-        label
+    let is_choice = |name: &&String| levels.role_of(name) == Role::Choice;
+    let varied: Vec<String> = varied.iter().filter(is_choice).cloned().collect();
+    let label = match option_label(&varied, levels) {
+        empty if empty.is_empty() => {
+            option_label(&["server_engine", "read_size", "write_size"].map(str::to_owned), levels)
+        }
+        label => label,
     };
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }

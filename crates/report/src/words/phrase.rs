@@ -100,16 +100,6 @@ pub fn throws_away(conditions: &Spec) -> bool {
     discards && !costs && conditions.profile() != Some("program")
 }
 
-/// A cell for tables: `read 32 KiB, write 256 KiB`.
-pub fn cell_label(levels: &Spec, varied: &[String]) -> String {
-    let shown: Vec<String> = levels
-        .present()
-        .filter(|(factor, _)| varied.iter().any(|name| name == factor.name))
-        .map(|(factor, level)| format!("{} {}", in_code(factor.name), factor.kind.show(&level)))
-        .collect();
-    shown.join(", ")
-}
-
 /// "a", "a and b", "a, b and c".
 pub fn join(parts: &[String], last: &str) -> String {
     match parts {

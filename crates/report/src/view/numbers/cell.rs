@@ -22,7 +22,7 @@ pub struct CellView {
     pub kind: CellKind,
     /// The cell that an A/A control repeats.
     pub twin_of: Option<CellId>,
-    /// The levels that vary in the session, for people: `read 32 KiB, write 256 KiB`.
+    /// The choices that vary in the session, for people: `read 32K + write 256K`.
     pub label: String,
     /// The furthest stage with a measured trial.
     pub stage: Option<Stage>,
