@@ -95,7 +95,7 @@ fn the_report_on_a_terminal_that_is_none() {
     let ran = ran.prints(&["Unix", "Next ", "bytegauge report 1 --full"]);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains("  bytegauge ")), "{ran}");
     let full = bench.run("report --full").exits(0);
-    full.prints(&["Unix sockets", "a read moved", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
+    full.prints(&["Unix sockets", "a read", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
     bench.run("report --group g1").exits(0).prints(&["Bottleneck: "]);
     let known = Bench::with_known_session();
     known.run("report").exits(0).prints(&["the best (95 %)", "Next "]);

@@ -8,8 +8,6 @@ use super::details::Rows;
 use super::finding_texts::shared_calls;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CallDatagramView, CallView, CellView, ErrorView};
-use crate::words::interval_rounding::range;
-use crate::words::number::number;
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -20,11 +18,6 @@ pub fn lines(rows: &Rows) -> Vec<String> {
         return Vec::new();
     };
     let mut lines = vec![times(cell, call)];
-    lines.extend(p99(rows));
-    let system_calls = cell.median("server_system_calls_per_call");
-    lines.extend(
-        system_calls.map(|n| format!("{}: the server made {} system calls a call", cell.label, number(Some(n)))),
-    );
     lines.extend(call.workers.as_ref().map(|workers| format!("{}: {}", cell.label, shared_calls(workers))));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
@@ -48,19 +41,6 @@ fn times(cell: &CellView, call: &CallView) -> String {
         _ => "Each client waits for its reply before it calls again, so this is the maximum load",
     };
     format!("p50 and p99: from the moment when a client may send until its reply is complete. {load}")
-}
-
-/// The p99 of each option with its interval.
-fn p99(rows: &Rows) -> Option<String> {
-    let of_cell = |cell: &&CellView| {
-        let p99 = cell.more.get("total_p99_ns")?;
-        let (lower, upper) = (p99.lower?, p99.upper?);
-        let (ns, unit) = [(1e9, "s"), (1e6, "ms")].into_iter().find(|(ns, _)| upper >= *ns).unwrap_or((1e3, "µs"));
-        // An interval is rounded outwards.
-        Some(format!("{} {} {unit}", cell.label, range(lower / ns, upper / ns)))
-    };
-    let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
-    (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
 }
 
 /// Where the datagrams died of the cell that lost most calls.

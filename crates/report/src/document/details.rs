@@ -1,31 +1,21 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
-use bytegauge_model::unit::{Bytes, byte_rate, count_rate};
+use bytegauge_model::unit::{Bytes, count_rate};
 use bytegauge_model::{CellId, CellKind, Stage};
-use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
-use crate::words::number::{mean_size, number, rough_size, share};
+use crate::words::number::{number, rough_size, share};
 
 /// Lines of more cells than this are only in JSON.
 const CELLS_MAX: usize = 6;
 
-/// The counts of a test, the size of calls, and the cost of calls and bytes, a sentence each.
+/// The counts of a test that fit no column, and the cost of calls and bytes, a sentence each.
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
     let rows = rows(view, group);
-    let counts = [super::calls::lines(&rows), datagrams(&rows), both_ways(&rows), rings(view, group, &rows)].concat();
-    counts.into_iter().chain(sizes(&rows)).chain(costs(group)).collect()
-}
-
-/// The bytes that a call moved on average, over all trials: less than was asked for where reads are short.
-fn sizes(rows: &Rows) -> Option<String> {
-    let cell: &CellView = rows.named().filter(|cell| cell.call.is_none() && cell.ring.is_none())?;
-    let moved = |each: Option<f64>| each.filter(|bytes| *bytes > 0.0).map(mean_size);
-    let read = moved(cell.counters.bytes_per_read)?;
-    let write = moved(cell.counters.bytes_per_write).map_or_else(String::new, |size| format!(", a write {size}"));
-    Some(format!("{}: on average over all trials, a read moved {read}{write}", cell.label))
+    let counts = [super::calls::lines(&rows), datagrams(&rows), artefacts(view, group)].concat();
+    counts.into_iter().chain(costs(group)).collect()
 }
 
 fn costs(group: &GroupView) -> impl Iterator<Item = String> {
@@ -77,22 +67,6 @@ fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     Rows { cells, recommended: group.recommendation.cell.clone() }
 }
 
-/// The rate of each direction of streams both ways, and the CPU use of each host; none for one direction.
-fn both_ways(rows: &Rows) -> Vec<String> {
-    let all: Vec<String> = rows.cells.iter().filter_map(|cell| each_way(cell)).collect();
-    let more = all.len().saturating_sub(CELLS_MAX);
-    all.into_iter().take(CELLS_MAX).chain((more > 0).then(|| format!("{more} more: --format json"))).collect()
-}
-
-fn each_way(cell: &CellView) -> Option<String> {
-    let (to, from) = (cell.median(TO)?, cell.median(FROM)?);
-    let cpus = cell.median(NEAR_CPUS).zip(cell.median(FAR_CPUS));
-    let cpus = cpus.map(|(near, far)| {
-        format!("; the end that connected used {} CPUs, the other one {}", number(Some(near)), number(Some(far)))
-    });
-    Some(format!("{}: {} there and {} back{}", cell.label, byte_rate(to), byte_rate(from), cpus.unwrap_or_default()))
-}
-
 /// A loss below this share of the sent datagrams is only in the table.
 const LOSS_NOTICED: f64 = 0.0001;
 
@@ -141,26 +115,6 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     phrases.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped without memory (net.ipv4.udp_mem)"));
     phrases.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
     (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))
-}
-
-/// How the recommended ring got its rate, and the counts of a published loop; none where no ring ran.
-fn rings(view: &View, group: &GroupView, rows: &Rows) -> Vec<String> {
-    let named = rows.named().and_then(evidence);
-    named.into_iter().chain(artefacts(view, group)).collect()
-}
-
-/// Evidence that the counts are those of completions.
-fn evidence(cell: &CellView) -> Option<String> {
-    let ring = cell.ring.as_ref()?;
-    let calls = ring.nops_per_enter.map(|nops| format!(", {} for each io_uring_enter(2)", number(Some(nops))));
-    let checked = if ring.checked > 0 { ", every result and user data compared" } else { "" };
-    Some(format!(
-        "{}: {} completions were taken of {} submissions{}{checked}; none overflowed",
-        cell.label,
-        ring.completed,
-        ring.submitted,
-        calls.unwrap_or_default()
-    ))
 }
 
 /// The counts of a loop that is not compared, and why.

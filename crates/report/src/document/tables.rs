@@ -3,9 +3,9 @@
 use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::name_tables::Batches;
 use bytegauge_model::spec::derived::threads;
-use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::unit::{byte_rate, counted, significant};
 use bytegauge_model::{CellId, Cost, Nanos, ProgramRole, Transport};
-use bytegauge_stats::trial_metrics::RELAY_COPIED;
+use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, RELAY_COPIED, TO};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::code_line;
 use crate::words::cost_words;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
-use crate::words::number::{UNKNOWN, time};
+use crate::words::number::{UNKNOWN, mean_size, time};
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
 
@@ -110,6 +110,7 @@ fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column
     of_rates(results, test, &mut columns);
     of_latency(test, &mut columns);
     of_cpu_and_losses(test, &mut columns);
+    of_counts(&mut columns);
     match test.compares {
         Cost::P99 => columns.put_last(&["p99", "p99 (full load)"]),
         Cost::GapP99 => columns.put_last(&["gap p99"]),
@@ -224,6 +225,28 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
     let of_sizes = test.varied.iter().any(|name| STREAM_SIZES.contains(&name.as_str()));
     let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Cost::Cpu || !of_sizes;
     columns.add(&format!("CPU {unit}"), is_brief, |row| cpu(row.cell).map(|(cpu, _)| significant(cpu, 3)));
+}
+
+/// Numbers that are in --full alone.
+fn of_counts(columns: &mut Columns) {
+    for (heading, name) in [("there", TO), ("back", FROM)] {
+        columns.add(heading, false, |row| row.cell.median(name).map(byte_rate));
+    }
+    for (heading, name) in
+        [("near CPUs", NEAR_CPUS), ("far CPUs", FAR_CPUS), ("system calls/call", "server_system_calls_per_call")]
+    {
+        columns.add(heading, false, |row| row.cell.median(name).map(|count| significant(count, 3)));
+    }
+    let size = |bytes: Option<f64>| bytes.filter(|bytes| *bytes > 0.0).map(mean_size);
+    columns.add("a read", false, |row| size(row.cell.counters.bytes_per_read));
+    columns.add("a write", false, |row| size(row.cell.counters.bytes_per_write));
+    columns.add("NOPs/enter", false, |row| row.cell.ring.as_ref()?.nops_per_enter.map(|nops| significant(nops, 3)));
+    columns.add("p99 (95 %)", false, |row| {
+        let p99 = row.cell.more.get("total_p99_ns")?;
+        let (lower, upper) = p99.lower.zip(p99.upper)?;
+        let (ns, unit) = [(1e9, "s"), (1e6, "ms")].into_iter().find(|(ns, _)| upper >= *ns).unwrap_or((1e3, "µs"));
+        Some(format!("{} {unit}", ends(lower / ns, upper / ns).0.join("–")))
+    });
 }
 
 fn failed(cell: &CellView) -> f64 {

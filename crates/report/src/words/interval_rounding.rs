@@ -69,11 +69,6 @@ pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
     ([significant_down(lower, digits), significant_up(upper, digits)], digits)
 }
 
-/// `3.85 to 3.99`: the ends of an interval in the unit of the value before it.
-pub fn range(lower: f64, upper: f64) -> String {
-    ends(lower, upper).0.join(" to ")
-}
-
 /// Differences that are shown together: all in per cent, `45–85 %`, or all as multiples where the largest is above 400 %,
 /// `1.45–5.3×`, so that they can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -252,7 +247,7 @@ mod tests {
             rows(name).iter().for_each(|row| assert_eq!(rule(number(&row[0])), row[1].as_str().expect(name), "{name}"));
         }
         for row in rows("range") {
-            let text = range(number(&row[0]), number(&row[1])).replace('-', "−");
+            let text = ends(number(&row[0]), number(&row[1])).0.join(" to ").replace('-', "−");
             assert_eq!(text, row[2].as_str().expect("a text"));
         }
     }
@@ -297,7 +292,7 @@ mod tests {
             if (0.0..BOUND_MAX).contains(&upper) {
                 prop_assert!(share(&at_most(upper)) >= upper - slack(upper), "{upper}: {}", at_most(upper));
             }
-            for text in [range(lower, upper), ShareScale::of([lower, upper]).signed_interval(lower, upper)] {
+            for text in [ends(lower, upper).0.join(" to "), ShareScale::of([lower, upper]).signed_interval(lower, upper)] {
                 let (from, to) = text.split_once(" to ").expect("two ends");
                 let shares = if text.contains(['%', '×']) { [share(from), share(to)] } else { [number(from), number(to)] };
                 prop_assert!(shares[0] <= lower + slack(lower) && shares[1] >= upper - slack(upper), "{lower} {upper}: {text}");
