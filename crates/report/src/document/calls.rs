@@ -68,9 +68,19 @@ fn errors(rows: &Rows) -> Vec<String> {
     texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
 }
 
-/// A place of losses that no socket counts.
-pub const BACKLOG: &str =
-    "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
+/// Drops that no socket counts, of any process of the machine; those of a full backlog only where some of ours are lost.
+pub fn elsewhere(udp: Option<&UdpUse>, is_lost: bool) -> Vec<String> {
+    let Some(udp) = udp else { return Vec::new() };
+    let counts = [
+        (
+            udp.backlog_drops.filter(|_| is_lost).unwrap_or(0),
+            "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)",
+        ),
+        (udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
+        (udp.checksum_errors, "datagrams of any process had a wrong checksum"),
+    ];
+    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}
 
 /// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
 fn deaths(seen: &CallDatagramView) -> Option<String> {
@@ -89,14 +99,8 @@ fn deaths(seen: &CallDatagramView) -> Option<String> {
         some(seen.strange, "datagrams answered no call"),
     ];
     let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
-    let backlog = seen.namespace.and_then(|udp| udp.backlog_drops).filter(|_| is_lost).unwrap_or(0);
-    let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
-    let elsewhere = [
-        some(backlog, BACKLOG),
-        of_all(|udp| udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
-        of_all(|udp| udp.checksum_errors, "datagrams of any process had a wrong checksum"),
-    ];
-    let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
+    let elsewhere = elsewhere(seen.namespace.as_ref(), is_lost);
+    let parts: Vec<String> = parts.into_iter().flatten().chain(elsewhere).collect();
     (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
 }
 

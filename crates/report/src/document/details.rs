@@ -105,15 +105,11 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
         phrases.extend(datagrams.lossy_burst_share.map(of_bursts));
     }
     let cut_per = number(Some(datagrams.cut_bytes as f64 / datagrams.truncated.max(1) as f64));
-    let namespace = datagrams.namespace.as_ref();
     phrases.extend(some(datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")));
     phrases.extend(some(datagrams.reordered, "came late"));
     phrases.extend(some(datagrams.duplicated, "came twice"));
     phrases.extend(some(datagrams.sends_refused, "sends were refused without room in the buffer and tried again"));
-    let backlog = namespace.and_then(|udp| udp.backlog_drops).filter(|_| datagrams.lost_unknown > 0);
-    phrases.extend(some(backlog.unwrap_or(0), super::calls::BACKLOG));
-    phrases.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped without memory (net.ipv4.udp_mem)"));
-    phrases.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
+    phrases.extend(super::calls::elsewhere(datagrams.namespace.as_ref(), datagrams.lost_unknown > 0));
     (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))
 }
 

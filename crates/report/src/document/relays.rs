@@ -3,7 +3,7 @@
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, significant};
-use bytegauge_model::{CellKind, RelayHolds, RelayMethod, Spec};
+use bytegauge_model::{CellKind, RelayHolds, RelayMethod};
 
 use super::Results;
 use crate::view::numbers::{CellView, Estimate, GroupView, RelayProgramView, View};
@@ -83,17 +83,7 @@ fn reach(view: &Results, group: &GroupView, relays: &[&CellView]) -> Option<Stri
         None => (most, format!("the fastest by its median, {},", name(group, fastest))),
     };
     let share = format!("{:.0} %", most / without * 100.0);
-    let crossed = crossed(&ceiling.factors);
-    Some(format!("without a relay{crossed} {ceiling_rate}; {who} reaches {share} of it, by medians"))
-}
-
-/// A note on the path without a relay if relays run on another host, and both its ends on this one.
-fn crossed(spec: &Spec) -> &'static str {
-    match (spec.relay_host(), spec.host()) {
-        (None, _) => "",
-        (Some(_), None) => ", over loopback, which crosses no network,",
-        (Some(_), Some(_)) => ", and not by its host,",
-    }
+    Some(format!("without a relay {ceiling_rate}; {who} reaches {share} of it, by medians"))
 }
 
 /// A relay that moves less at a time than the others, and could move more, with its own buffer.

@@ -7,6 +7,7 @@ use bytegauge_model::{Direction, FACTORS, Level, ProgramRole, SessionStatus, Spe
 use super::Results;
 use crate::findings::is_loopback;
 use crate::view::numbers::{GroupView, View};
+use crate::view::varied;
 use crate::words::fit::text_width;
 use crate::words::phrase;
 
@@ -36,26 +37,13 @@ fn joined(head: &str, details: &[String]) -> String {
     if details.is_empty() { head.to_owned() } else { format!("{head} ({})", details.join(", ")) }
 }
 
-/// The transport, and each condition with more than one level, in the order of the factor table.
+/// The transport, and each condition with more than one level, in the order of the factor table. A condition that exists over TCP only
+/// does not distinguish tests over TCP from others.
 pub fn varying(view: &View) -> Vec<String> {
-    let groups: Vec<&Spec> = view.groups.iter().map(|group| &group.factors).collect();
-    // A condition that exists over TCP only does not distinguish tests over TCP from others.
-    let varies = |name: &str| {
-        let mut present = groups.iter().map(|spec| spec.get(name)).filter(|level| *level != Level::Absent);
-        present.next().is_some_and(|first| present.any(|other| other != first))
-    };
-    let mut names: Vec<&str> = FACTORS.iter().map(|factor| factor.name).collect();
-    // An import may have conditions that this version does not know.
-    names.extend(groups.iter().flat_map(|spec| spec.iter().map(|(name, _)| name)));
-    let mut varying: Vec<String> = Vec::new();
-    for name in names {
-        let is_of_profile = phrase::PROFILE_FACTORS.contains(&name);
-        let is_known = varying.iter().any(|known| known == name);
-        if !is_of_profile && !is_known && (matches!(name, "transport" | "mode") || varies(name)) {
-            varying.push(name.to_owned());
-        }
-    }
-    varying
+    let varied = varied(&view.groups.iter().map(|group| &group.factors).collect::<Vec<_>>(), |_, _| true);
+    let is_named = |name: &&str| matches!(*name, "transport" | "mode") || varied.iter().any(|varied| varied == name);
+    let names = FACTORS.iter().map(|factor| factor.name).filter(|name| !phrase::PROFILE_FACTORS.contains(name));
+    names.filter(is_named).map(str::to_owned).collect()
 }
 
 /// Whether the work of the reader or the server distinguishes tests.

@@ -23,10 +23,8 @@ pub fn tests(
 
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    let compares = group.compares;
-    let intervals = is_analysed(view, group);
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
-    settle_dropped(&mut options, intervals, compares);
+    settle_dropped(&mut options, is_analysed(view, group), group.compares);
     let used = used(view, group, &options);
     if let Some(at) = used {
         options[at].status = OptionStatus::Use;
@@ -43,10 +41,10 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
         name,
         environment: group.factors.clone(),
         congestion,
-        compares,
+        compares: group.compares,
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
-        claim: claim(view, group, &options, used, compares),
+        claim: claim(view, group, &options, used),
         varied: group.varied.clone(),
         comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
         control_upper: group.twin_reach,
@@ -107,8 +105,8 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }
 
-fn claim(view: &View, group: &GroupView, all: &[OptionResult], used: Option<usize>, compares: Cost) -> Claim {
-    if let Some(reason) = invalid(view, group, all, compares) {
+fn claim(view: &View, group: &GroupView, all: &[OptionResult], used: Option<usize>) -> Claim {
+    if let Some(reason) = invalid(view, group, all) {
         return Claim::Invalid { reason };
     }
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
@@ -136,7 +134,7 @@ fn claim(view: &View, group: &GroupView, all: &[OptionResult], used: Option<usiz
     }
 }
 
-fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: Cost) -> Option<InvalidReason> {
+fn invalid(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<InvalidReason> {
     let measured = options.iter().filter(|option| option.trials > 0);
     let is_external =
         || options.iter().any(|own| own.settings.connect().is_some()) || group.factors.connect().is_some();
@@ -145,7 +143,7 @@ fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: C
         0 => InvalidReason::NothingMeasured,
         1 => InvalidReason::OneOption,
         _ if has_interval => return None,
-        _ if compares == Cost::Cpu && is_external() => InvalidReason::ExternalServer,
+        _ if group.compares == Cost::Cpu && is_external() => InvalidReason::ExternalServer,
         _ if view.status == SessionStatus::Running => InvalidReason::NotYet,
         _ if view.status == SessionStatus::Incomplete => InvalidReason::Interrupted,
         _ if options.iter().any(|option| option.trials > 0 && option.reason.is_some()) => InvalidReason::TrialsFailed,

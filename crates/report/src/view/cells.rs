@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use bytegauge_bottleneck::{CellLimit, path, ring, task};
 use bytegauge_model::cell::footprint;
-use bytegauge_model::trial::IDLE_LOOP;
-use bytegauge_model::{CellKind, EndRole, Outcome, Role, SessionStatus, Spec, Trial, Workload};
+use bytegauge_model::{CellKind, EndRole, Role, SessionStatus, Spec, Trial, Workload};
 use bytegauge_stats::block_dependence::drift;
 use bytegauge_stats::modes::modes;
 use bytegauge_store::CellRow;
@@ -122,9 +121,6 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
     };
     let CellLimit { name, sentence, evidence } = limit(&known, call.as_ref(), ring.as_ref());
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
-    // Old trials of the null engine are tagged like those of engines that move bytes.
-    let idle_floor = moves_nothing(levels) && settled.trouble(row.outcome.as_ref()).is_some_and(Outcome::moved_nothing);
-    let reason = reason.map(|reason| if idle_floor { IDLE_LOOP.to_owned() } else { reason });
     let [above_best_lower, above_best_upper] = siblings.above_best;
     CellView {
         id: settled.cell.id.clone(),

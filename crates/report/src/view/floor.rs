@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use bytegauge_model::spec::derived::lanes;
-use bytegauge_model::{CellKind, EndCounts, Fill, GroupId, Trial, Workload};
+use bytegauge_model::{CellKind, EndCounts, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{ratio, sink_sums, source_sums};
 use bytegauge_stats::trial_metrics::ns_of_threads;
@@ -32,7 +32,7 @@ impl Floors {
     pub fn of(settled: &[Settled], level: f64) -> Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
-        for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor && !has_work(settled)) {
+        for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
             // In calls it is one thread, whatever the client has.
             let lanes = if floor.workload() == Workload::Call { 1 } else { lanes(&floor.cell.factors) };
             let ends = floor.measured.iter().filter_map(|trial| trial.ends.measuring());
@@ -68,15 +68,6 @@ impl Floors {
     pub fn of_group(&self, group: &GroupId) -> Option<f64> {
         self.by_group.get(group).copied().or(self.view.ns_per_call)
     }
-}
-
-/// Whether its ends worked on what they moved, as those of older sessions did: that is no cost of the harness. The server of calls,
-/// which does this work there, is not part of a floor.
-fn has_work(floor: &Settled) -> bool {
-    let factors = &floor.cell.factors;
-    let works =
-        factors.call_work().is_some_and(|ns| ns > 0) || factors.writer_work().is_some_and(|fill| fill != Fill::None);
-    floor.workload() == Workload::Stream && works
 }
 
 /// The shorter of the two ends' calls, wall time of a thread: the number of calls follows from the cell's rate, so that it is

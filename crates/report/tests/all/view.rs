@@ -5,9 +5,7 @@ use crate::flat;
 use crate::phrases;
 use crate::support::{Plan, session};
 use crate::{State, state_of};
-use bytegauge_model::{
-    CellId, CellKind, EndRole, FactorKey, Fill, GroupId, Level, Outcome, SessionStatus, Stage, Trial,
-};
+use bytegauge_model::{CellId, CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::document::ReportedFinding;
 use bytegauge_report::findings::{Fact, Severity};
 use bytegauge_report::results::OptionStatus;
@@ -85,19 +83,6 @@ fn controls_and_floors_never_compete() {
     assert!((ns - 40e6 / 1.3e6).abs() < 0.01, "{ns}");
     assert!(view.floor.share.is_some_and(|share| share < 0.02));
     assert!(view.groups.iter().all(|group| group.twin.as_ref().is_some_and(|twin| !twin.alarm)));
-}
-
-#[test]
-fn a_floor_with_work_is_no_cost() {
-    for (call_work, writer_work) in [(1_000, Fill::None), (0, Fill::Touch)] {
-        let mut data = session(&small());
-        for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Floor) {
-            row.cell.factors.put(FactorKey::call_work, call_work);
-            row.cell.factors.put(FactorKey::writer_work, writer_work);
-        }
-        let view = view(&data);
-        assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None), "{call_work} {writer_work:?}");
-    }
 }
 
 /// The null engine does less than any other: one that was slower had lost its CPU.
@@ -607,20 +592,6 @@ fn only_an_interrupted_session_can_resume() {
     assert_eq!(reason(&data), "the session ended before it was measured");
     data.record.status = SessionStatus::Incomplete;
     assert_eq!(reason(&data), "the session ended before it was measured: go on with --resume");
-}
-
-#[test]
-fn a_failed_floor_has_its_own_reason() {
-    let mut data = session(&small());
-    let floors: Vec<_> =
-        data.cells.iter().filter(|row| row.cell.kind == CellKind::Floor).map(|row| row.cell.id.clone()).collect();
-    let phrases = "no byte arrived within the window (the reader was kept from running): use a longer --trial-time";
-    for trial in data.trials.iter_mut().filter(|trial| floors.contains(&trial.cell)) {
-        trial.outcome = Outcome::NothingMoved(phrases.into());
-    }
-    let view = view(&data);
-    let reason = cells_of_kind(&view, CellKind::Floor)[0].reason.clone().expect("a reason");
-    assert!(reason.contains("moves no byte on purpose") && !reason.contains("no byte arrived"), "{reason}");
 }
 
 #[test]
