@@ -276,7 +276,7 @@ fn uneven_threads_of_a_server_are_a_caution() {
     let workers = cell(&uneven, "c2").call.as_ref().and_then(|call| call.workers).expect("threads");
     assert_eq!((workers.threads, workers.least_share, workers.most_share), (4, 0.11, 0.43));
     check(&on_screen(&uneven), &[text]);
-    check(&render::csv::render(&uneven), &["worker_least_share,worker_most_share", "0.11,0.43"]);
+    check(&render::csv::render(&uneven), &["workers_least_share,workers_most_share", "0.11,0.43"]);
     assert!(!on_screen(&over(5, [400, 200, 200, 200])).contains("threads of the server"), "as even as 5 can be");
     let even = with([260, 250, 240, 250]);
     assert!(!on_screen(&even).contains("threads of the server"));
@@ -906,7 +906,7 @@ fn every_renderer_prints_calls() {
     );
     check(&render::markdown::render(&view), &["| p99 (full load) |", "- p50 and p99: from the moment"]);
     let csv = render::csv::render(&view);
-    check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
+    check(&csv, &["rate_unit", "total_p99_ns", "reset/first-byte=", "options_rcvbuf_sink"]);
     check_schema(&view);
 }
 

@@ -268,17 +268,6 @@ pub enum CellOutcome {
     Failed,
 }
 
-impl CellOutcome {
-    /// As it is published.
-    pub fn name(self) -> &'static str {
-        match self {
-            CellOutcome::Measured => "measured",
-            CellOutcome::Skipped => "skipped",
-            CellOutcome::Failed => "failed",
-        }
-    }
-}
-
 /// Harm of an option over the trials behind its estimate. A number is absent where it was not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HarmView {
