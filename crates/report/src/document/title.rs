@@ -8,7 +8,6 @@ use super::Results;
 use crate::findings::is_loopback;
 use crate::view::numbers::{GroupView, View};
 use crate::view::varied;
-use crate::words::fit::text_width;
 use crate::words::phrase;
 
 /// The parts of a title: the operation, and the conditions in the order of the factor table.
@@ -235,8 +234,8 @@ pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
     }
 }
 
-/// The width of a usual terminal.
-const COLUMNS: usize = 80;
+/// More words of the name of a processor make the first line too long.
+const MODEL_WORDS: usize = 3;
 
 /// A duration in seconds.
 pub fn seconds(ns: u64) -> String {
@@ -260,24 +259,11 @@ pub fn heading(results: &Results) -> String {
     let kernel = results.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
     let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
     let model = results.environment.fact(&["cpu", "model"]).and_then(|model| model.as_str()).map(short_name);
-    let with = |model: &str, kernel: Option<&String>| {
-        let model = Some(model.to_owned()).filter(|model| !model.is_empty());
-        let machine = [model, cpus.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let machine = Some(machine).filter(|machine| !machine.is_empty());
-        let kernel = kernel.cloned();
-        let parts = [status.clone(), took.clone(), runs.clone().flatten(), place(results), machine, kernel];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        format!("bytegauge {} #{}  {}", results.plan.name, results.session, parts.join(" · "))
-    };
-    // A long name of a processor gives way, word by word, then the kernel.
-    let model = model.unwrap_or_default();
-    let mut words: Vec<&str> = model.split(' ').filter(|word| !word.is_empty()).collect();
-    while words.len() > 1 && text_width(&with(&words.join(" "), kernel.as_ref())) > COLUMNS {
-        words.pop();
-    }
-    let short = words.join(" ");
-    let whole = with(&short, kernel.as_ref());
-    if text_width(&whole) > COLUMNS { with(&short, None) } else { whole }
+    let machine = [model.filter(|model| !model.is_empty()), cpus].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let machine = Some(machine).filter(|machine| !machine.is_empty());
+    let parts = [status, took, runs.flatten(), place(results), machine, kernel];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("bytegauge {} #{}  {}", results.plan.name, results.session, parts.join(" · "))
 }
 
 /// Loopback, an emulated link, or other hosts; nothing for programs without a link, and for rings.
@@ -294,12 +280,12 @@ fn place(results: &Results) -> Option<String> {
     over.then(|| "loopback".into())
 }
 
-/// A processor without trademarks and clock: `Intel Xeon`, `AMD EPYC`.
+/// The first words of a processor, without trademarks and clock: `Intel Xeon`, `AMD EPYC 7763`.
 fn short_name(model: &str) -> String {
     let plain = model.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
     let before_clock = plain.split('@').next().unwrap_or_default();
     let is_filler = |word: &&str| !matches!(*word, "CPU" | "Processor" | "processor") && !word.ends_with("-Core");
-    before_clock.split_whitespace().filter(is_filler).collect::<Vec<_>>().join(" ")
+    before_clock.split_whitespace().filter(is_filler).take(MODEL_WORDS).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -34,11 +34,6 @@ const RULES: &[HarmRule] = &[
 /// are exponentially distributed, 1.6 % of them (2^-6) take so long, which is less than what counts.
 const STARVED_TIMES: u64 = 6;
 
-/// The least harm of each kind in a test.
-type Least = [f64; RULES_LEN];
-
-const RULES_LEN: usize = RULES.len();
-
 /// The harm of one option.
 pub fn harm(settled: &Settled) -> HarmView {
     let trials = settled.trials.as_slice();
@@ -100,9 +95,7 @@ const PARTS: usize = 3;
 /// in one moment of a busy machine is no property of an option.
 pub fn lasting(options: &[&Settled]) -> Vec<Vec<HarmKind>> {
     let found = |part: usize, parts: usize| {
-        let harms: Vec<HarmView> = options.iter().map(|settled| harm(&settled.part(part, parts))).collect();
-        let least = least(&harms.iter().collect::<Vec<_>>());
-        harms.iter().map(|own| beyond(own, &least)).collect::<Vec<_>>()
+        found(&options.iter().map(|settled| harm(&settled.part(part, parts))).collect::<Vec<_>>())
     };
     let mut kinds = found(0, 1);
     for seen in (0..PARTS).map(|part| found(part, PARTS)) {
@@ -111,22 +104,21 @@ pub fn lasting(options: &[&Settled]) -> Vec<Vec<HarmKind>> {
     kinds
 }
 
-/// The least harm of each kind that any option of a test has. An option for which something was not counted has none of it.
-fn least(all: &[&HarmView]) -> Least {
-    let of = |rule: &HarmRule| all.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0);
-    std::array::from_fn(|at| of(&RULES[at]))
-}
-
 /// The harm of a kind that is compared between options.
 pub fn share(harm: &HarmView, kind: HarmKind) -> Option<f64> {
     (RULES.iter().find(|rule| rule.kind == kind)?.read)(harm)
 }
 
-/// The kinds of harm of which an option has noticeably more than another one.
-fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
-    let exceeds =
-        |(rule, least): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
-    RULES.iter().zip(least).filter(exceeds).map(|(rule, _)| rule.kind).collect()
+/// The kinds of harm of which each option has noticeably more than another one. An option for which something was not counted has none
+/// of it.
+fn found(options: &[HarmView]) -> Vec<Vec<HarmKind>> {
+    let least = |rule: &HarmRule| options.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min);
+    let bounds: Vec<f64> = RULES.iter().map(|rule| least(rule).unwrap_or(0.0) + rule.noticed).collect();
+    let of = |own: &HarmView| {
+        let exceeds = |(rule, bound): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **bound);
+        RULES.iter().zip(&bounds).filter(exceeds).map(|(rule, _)| rule.kind).collect()
+    };
+    options.iter().map(of).collect()
 }
 
 #[cfg(test)]
@@ -134,9 +126,7 @@ mod tests {
     use super::*;
 
     fn check(options: &[HarmView], expected: &[&[HarmKind]]) {
-        let least = least(&options.iter().collect::<Vec<_>>());
-        let found: Vec<Vec<HarmKind>> = options.iter().map(|own| beyond(own, &least)).collect();
-        assert_eq!(found, expected);
+        assert_eq!(found(options), expected);
     }
 
     #[test]
