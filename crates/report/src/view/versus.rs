@@ -12,17 +12,16 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellId, Cost, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
+use bytegauge_model::{Cost, Counted, Level, Spec, Versus, VersusSide, factor};
 use bytegauge_stats::block_dependence::merge;
 use bytegauge_stats::compare::{Comparison, Verdict, paired};
 use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict};
-use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::estimate::rate_of_all;
 use super::groups;
-use super::numbers::{SubjectDifference, VersusCost, VersusSideView, VersusView};
+use super::numbers::{CellView, SubjectDifference, VersusCost, VersusSideView, VersusView};
 use super::recommendation::Conditions;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
@@ -125,28 +124,15 @@ fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f6
 pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions) -> VersusView {
     let margin = conditions.margin;
     let compared = Compared::of(versus, judged, conditions.settled, margin);
-    let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));
-    let side = |side: &VersusSide, own: Option<&Spec>, other: Option<&Spec>| {
-        let at = conditions.settled.iter().position(|settled| settled.cell.id == side.cell);
-        let cell = at.map(|at| &conditions.cells[at]);
-        let cpu = at.and_then(|at| {
-            let settled = &conditions.settled[at];
-            let each = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit());
-            match settled.cell.factors.workload() {
-                // As the table of both has it.
-                Workload::Stream if !settled.cell.factors.has_relay() => conditions.cells[at].median("cpu_ns_per_byte"),
-                _ => median(&each.collect::<Vec<_>>()),
-            }
-        });
-        VersusSideView {
-            cell: side.cell.clone(),
-            words: side.words.clone(),
-            differs: differs(own, other),
-            trials: cell.map_or(0, |cell| cell.trials),
-            rate: cell.and_then(|cell| rate_of_all(cell, margin).or(cell.estimate.median)),
-            cpu_ns: cpu,
-            reason: cell.and_then(|cell| cell.reason.clone()),
-        }
+    let cell = |side: &VersusSide| conditions.cells.iter().find(|cell| cell.id == side.cell);
+    let (a, b) = (cell(&versus.a), cell(&versus.b));
+    let side = |side: &VersusSide, own: Option<&CellView>, other: Option<&CellView>| VersusSideView {
+        cell: side.cell.clone(),
+        words: side.words.clone(),
+        differs: own.zip(other).map_or_else(BTreeMap::new, |(own, other)| differs(&own.factors, &other.factors)),
+        trials: own.map_or(0, |cell| cell.trials),
+        rate: own.and_then(|cell| rate_of_all(cell, margin).or(cell.estimate.median)),
+        reason: own.and_then(|cell| cell.reason.clone()),
     };
     let (a_side, mut b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
     let comparison = compared.comparison;
@@ -167,7 +153,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
         b_side.rate = Some(if longer < 0.0 { first * (1.0 - longer) } else { first / (1.0 + longer) });
     }
     VersusView {
-        alike: alike(a, b),
+        alike: a.zip(b).map_or_else(String::new, |(a, b)| alike(&a.factors, &b.factors)),
         cost,
         difference,
         blocks: comparison.map_or(0, |comparison| comparison.n),
@@ -179,13 +165,8 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     }
 }
 
-fn levels<'a>(cell: &CellId, conditions: &'a Conditions) -> Option<&'a Spec> {
-    conditions.settled.iter().find(|settled| settled.cell.id == *cell).map(|settled| &settled.cell.factors)
-}
-
 /// The levels of one side that the other has not. Programs differ by their commands.
-fn differs(own: Option<&Spec>, other: Option<&Spec>) -> BTreeMap<String, String> {
-    let Some((own, other)) = own.zip(other) else { return BTreeMap::new() };
+fn differs(own: &Spec, other: &Spec) -> BTreeMap<String, String> {
     let apart =
         factor::of(own.workload()).filter(|row| row.name != "value" && own.get(row.name) != other.get(row.name));
     // A level that does not apply to one side and was not set on the other is no difference.
@@ -199,8 +180,7 @@ fn differs(own: Option<&Spec>, other: Option<&Spec>) -> BTreeMap<String, String>
 }
 
 /// The common levels of both that differ from the default.
-fn alike(a: Option<&Spec>, b: Option<&Spec>) -> String {
-    let Some((a, b)) = a.zip(b) else { return String::new() };
+fn alike(a: &Spec, b: &Spec) -> String {
     let reported = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
     let same = factor::of(a.workload()).filter(|row| {
         row.name != "value" && a.get(row.name) == b.get(row.name) && reported(row.name) && !is_nothing(&a.get(row.name))

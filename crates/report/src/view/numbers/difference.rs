@@ -93,8 +93,6 @@ pub struct VersusSideView {
     /// Its rate, as the table has it: of the first the median, or that of all trials where it is another one; of the second, where time is
     /// compared, what follows from the first and the difference in pairs.
     pub rate: Option<f64>,
-    /// CPU time per run, byte, call or operation, nanoseconds.
-    pub cpu_ns: Option<f64>,
     /// Why it was not measured.
     pub reason: Option<String>,
 }
