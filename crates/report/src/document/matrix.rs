@@ -58,62 +58,43 @@ pub struct MatrixCell {
 
 /// The matrix of the tests; `None` of one test, and where they share no options.
 pub fn matrix(results: &Results) -> Option<Matrix> {
-    let tests: Vec<&Test> = results.tests.iter().collect();
-    let [first, _, ..] = tests.as_slice() else { return None };
-    let column = column_factor(first);
-    let columns = shared_levels(&tests, column)?;
-    if columns.len() < 2 || columns.len() > COLUMNS_MAX {
+    let [first, _, ..] = results.tests else { return None };
+    let axes: Vec<(&str, Vec<Level>)> = results.tests.iter().map(axis).collect::<Option<_>>()?;
+    let (factor, columns) = &axes[0];
+    let is_shared = |own: &[Level]| own.len() == columns.len() && own.iter().all(|level| columns.contains(level));
+    if !(2..=COLUMNS_MAX).contains(&columns.len()) || !axes.iter().all(|(_, own)| is_shared(own)) {
         return None;
     }
-    let scale = ShareScale::of(tests.iter().flat_map(|test| &test.options).filter_map(|option| option.slower_lower));
-    let rows = tests.iter().flat_map(|test| rows(test, column_factor(test), &columns, scale)).collect();
+    let options = results.tests.iter().flat_map(|test| &test.options);
+    let scale = ShareScale::of(options.filter_map(|option| option.slower_lower));
+    let tests = results.tests.iter().zip(&axes);
+    let rows = tests.flat_map(|(test, (factor, _))| rows(test, factor, columns, scale)).collect();
     // Tests with several costs are those of time and others.
-    let cost = if tests.iter().all(|test| test.compares == first.compares) { first.compares } else { Cost::Time };
-    let words = cost_words(cost);
+    let is_alike = results.tests.iter().all(|test| test.compares == first.compares);
+    let words = cost_words(if is_alike { first.compares } else { Cost::Time });
     let heading = if scale.multiples { words.ratio.to_owned() } else { format!("{} by … %", words.above) };
-    let label = |level: &Level| {
-        let factor = column.unwrap_or_default();
-        phrase::compact(factor, level)
-    };
-    Some(Matrix { heading, columns: columns.iter().map(label).collect(), rows })
+    let columns = columns.iter().map(|level| phrase::compact(factor, level)).collect();
+    Some(Matrix { heading, columns, rows })
 }
 
-/// The factor of the columns: the one with most values among the options of a test.
-fn column_factor(test: &Test) -> Option<&str> {
-    let values = |name: &&String| {
-        let mut levels: Vec<Level> = test.options.iter().map(|option| option.settings.get(name)).collect();
-        levels.sort();
-        levels.dedup();
-        levels.len()
-    };
-    // The first of equals.
-    test.varied.iter().rev().max_by_key(values).map(String::as_str)
-}
-
-/// The values of the columns in the order of the plan, where all tests have them.
-fn shared_levels(tests: &[&Test], column: Option<&str>) -> Option<Vec<Level>> {
-    column?;
-    let levels = |test: &Test| {
-        let factor = column_factor(test).unwrap_or_default();
+/// The factor of the columns, the one with most values among the options of a test, and its values in the order of the plan.
+fn axis(test: &Test) -> Option<(&str, Vec<Level>)> {
+    let levels = |name: &str| {
         let mut levels: Vec<Level> = Vec::new();
-        for level in test.options.iter().map(|option| option.settings.get(factor)) {
+        for level in test.options.iter().map(|option| option.settings.get(name)) {
             if !levels.contains(&level) {
                 levels.push(level);
             }
         }
         levels
     };
-    let first = levels(tests[0]);
-    let is_shared = |test: &&Test| {
-        let own = levels(test);
-        own.len() == first.len() && own.iter().all(|level| first.contains(level))
-    };
-    tests.iter().all(is_shared).then_some(first)
+    // The first of equals.
+    let all = test.varied.iter().rev().map(|name| (name.as_str(), levels(name)));
+    all.max_by_key(|(_, levels)| levels.len())
 }
 
 /// The rows of a test: one for each combination of its other settings.
-fn rows(test: &Test, column: Option<&str>, columns: &[Level], scale: ShareScale) -> Vec<MatrixRow> {
-    let Some(column) = column else { return Vec::new() };
+fn rows(test: &Test, column: &str, columns: &[Level], scale: ShareScale) -> Vec<MatrixRow> {
     let part = |option: &OptionResult| {
         let others = test.varied.iter().filter(|name| *name != column);
         let others = others.map(|name| level_label(&test.varied, &test.environment, name, &option.settings.get(name)));
@@ -158,7 +139,7 @@ fn text(option: &OptionResult, scale: ShareScale) -> String {
 }
 
 /// An interval without its unit.
-pub fn interval(scale: ShareScale, lower: f64, upper: f64) -> String {
+fn interval(scale: ShareScale, lower: f64, upper: f64) -> String {
     if !scale.multiples && upper > UPPER_MAX {
         let lower = scale.at_least(lower);
         return format!("{}–>400", lower.trim_end_matches(" %"));

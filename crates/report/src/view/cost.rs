@@ -11,14 +11,8 @@ use super::counted_trials::Settled;
 use super::levels::moves_nothing;
 use super::numbers::{CostModel, Linear, Slice};
 
-/// One end of the path, as input of the model.
-struct CostEnd {
-    size: &'static str,
-    report: fn(&Trial) -> Option<&EndReport>,
-}
-
-const READER: CostEnd = CostEnd { size: "read_size", report: |trial| trial.sink_side() };
-const WRITER: CostEnd = CostEnd { size: "write_size", report: |trial| trial.source_side() };
+/// The report of one end of the path.
+type OfEnd = fn(&Trial) -> Option<&EndReport>;
 
 /// The cost model of a group's candidates around `pivot`, both indices into the settled cells.
 pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fit_max: Option<u64>) -> CostModel {
@@ -30,9 +24,9 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
         || settled[pivot].measured.iter().any(|trial| trial.source_side().is_some()),
         bytegauge_model::Transport::two_ended,
     );
-    let slice = |end: &CostEnd| slice(end, &along(end.size, levels, &cells), two_ended, fit_max);
-    let reader = slice(&READER);
-    let writer = if two_ended { slice(&WRITER) } else { None };
+    let slice = |size: &str, end: OfEnd| slice(size, end, &along(size, levels, &cells), two_ended, fit_max);
+    let reader = slice("read_size", Trial::sink_side);
+    let writer = if two_ended { slice("write_size", Trial::source_side) } else { None };
     CostModel { main: reader.clone().unwrap_or_default(), reader, writer }
 }
 
@@ -53,15 +47,15 @@ const ERROR_MAX: f64 = 0.25;
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;
 
-fn slice(end: &CostEnd, cells: &[&Settled], two_ended: bool, fit_max: Option<u64>) -> Option<Slice> {
+fn slice(size: &str, end: OfEnd, cells: &[&Settled], two_ended: bool, fit_max: Option<u64>) -> Option<Slice> {
     let measured = cells.iter().filter(|cell| !cell.measured.is_empty());
-    let mut sizes: Vec<u64> = measured.filter_map(|cell| cell.cell.factors.get(end.size).number()).collect();
+    let mut sizes: Vec<u64> = measured.filter_map(|cell| cell.cell.factors.get(size).number()).collect();
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.len() < SIZES_MIN {
         return None;
     }
-    let reports = || cells.iter().flat_map(|cell| &cell.measured).filter_map(|trial| (end.report)(trial));
+    let reports = || cells.iter().flat_map(|cell| &cell.measured).filter_map(|trial| end(trial));
     // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
     // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
     let on_cpu = two_ended && reports().any(|report| report.cpu_time_ns() > 0);

@@ -1,7 +1,5 @@
 //! The input of the comparison: the trials of a session that count, by cell and by block, and how they are analysed.
 
-use std::collections::HashMap;
-
 use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;
 use serde::Deserialize;
@@ -21,7 +19,7 @@ pub struct CompareInput<'a> {
     /// Every block, judged.
     pub blocks: Blocks<'a>,
     /// Confirmation blocks by group.
-    pub group_blocks: GroupBlocks,
+    pub group_blocks: GroupBlocks<'a>,
     /// Every factor that the plan varies.
     pub varied: Vec<String>,
     /// How to judge.
@@ -36,7 +34,7 @@ impl<'a> CompareInput<'a> {
     /// Sorts the trials of a stored session.
     pub fn of(session: &'a SessionData, settings: &Settings) -> CompareInput<'a> {
         let method = method(session, settings);
-        let group_blocks = GroupBlocks::of(&session.blocks);
+        let group_blocks = GroupBlocks(&session.blocks);
         let analyses = SessionAnalyses::of(&session.groups, session.record.status, method.level);
         let blocks = Blocks::of(&session.blocks, |group| analyses.judged(&session.groups, &group_blocks, group));
         let settled = settled(session, &blocks);
@@ -116,32 +114,16 @@ impl Settings {
     }
 }
 
-/// Confirmation blocks of each group: their number, state and duration.
-pub struct GroupBlocks(HashMap<GroupId, BlocksView>);
+/// The blocks of a session, of which each group has some.
+pub struct GroupBlocks<'a>(&'a [BlockRecord]);
 
-impl GroupBlocks {
-    /// Counts the blocks of a session.
-    pub fn of(blocks: &[BlockRecord]) -> GroupBlocks {
-        let mut sums: HashMap<GroupId, (BlocksView, u64, u64)> = HashMap::new();
-        for block in blocks.iter().filter(|block| block.stage == Stage::Confirm) {
-            let (view, ns, timed) = sums.entry(block.group.clone()).or_default();
-            match block.complete {
-                true => view.used += 1,
-                false => view.broken += 1,
-            }
-            if block.complete && block.surroundings.wall_ns > 0 {
-                *ns = ns.saturating_add(block.surroundings.wall_ns);
-                *timed += 1;
-            }
-        }
-        let mean = |(id, (view, ns, timed)): (GroupId, (BlocksView, u64, u64))| {
-            (id, BlocksView { mean_ns: ns.checked_div(timed), ..view })
-        };
-        GroupBlocks(sums.into_iter().map(mean).collect())
-    }
-
-    /// The blocks of a group.
+impl GroupBlocks<'_> {
+    /// The confirmation blocks of a group: their number, state and duration.
     pub fn of_group(&self, group: &GroupId) -> BlocksView {
-        self.0.get(group).cloned().unwrap_or_default()
+        let own = || self.0.iter().filter(|block| block.stage == Stage::Confirm && block.group == *group);
+        let used = own().filter(|block| block.complete).count();
+        let lengths = own().filter(|block| block.complete).map(|block| block.surroundings.wall_ns);
+        let (timed, ns) = lengths.filter(|ns| *ns > 0).fold((0, 0u64), |(n, sum), ns| (n + 1, sum.saturating_add(ns)));
+        BlocksView { used, broken: own().count() - used, mean_ns: ns.checked_div(timed) }
     }
 }
