@@ -172,28 +172,28 @@ fn of_latency(test: &Test, columns: &mut Columns) {
     let lacks =
         |rows: &[Row], name: &str| rows.iter().any(|row| row.cell.call.is_some() && row.cell.median(name).is_none());
     let is_few = !is_search && lacks(&columns.rows, "total_p99_ns");
-    if is_few && lacks(&columns.rows, "total_p50_ns") {
-        columns.add("mean time", true, |row| row.cell.median("total_mean_ns").map(time));
-    }
-    columns.add("p50", is_few, |row| row.cell.median("total_p50_ns").map(time));
+    let is_very_few = is_few && lacks(&columns.rows, "total_p50_ns");
     // Without an offered load, most of it is waiting for other calls.
-    let heading = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
-    columns.add(heading, !is_search, |row| row.cell.median("total_p99_ns").map(time));
+    let p99 = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
+    let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_parts().is_some());
+    // Parts that one call received have no gap, which their histogram counts as its least value.
+    let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
+    for (heading, name, brief, applies) in [
+        ("mean time", "total_mean_ns", true, is_very_few),
+        ("p50", "total_p50_ns", is_few, true),
+        (p99, "total_p99_ns", !is_search, true),
+        ("p99.9", "total_p99_9_ns", false, true),
+        ("first byte p50", "first_byte_p50_ns", false, has_parts),
+        ("first byte p99", "first_byte_p99_ns", true, has_parts),
+        ("gap p50", "gap_p50_ns", false, has_parts),
+        ("gap p99", "gap_p99_ns", true, has_parts),
+    ] {
+        columns.add(heading, brief, |row| row.cell.median(name).filter(|_| applies).map(shown));
+    }
     let has_load = columns.rows.iter().any(|row| row.cell.factors.load_flows().is_some_and(|flows| flows > 0));
     columns.add("RPM", false, |row| {
         row.cell.median("round_trips_per_minute").filter(|_| has_load).map(|rate| significant(rate, 3))
     });
-    let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_parts().is_some());
-    for (heading, name) in [
-        ("first byte p50", "first_byte_p50_ns"),
-        ("first byte p99", "first_byte_p99_ns"),
-        ("gap p50", "gap_p50_ns"),
-        ("gap p99", "gap_p99_ns"),
-    ] {
-        // Parts that one call received have no gap, which their histogram counts as its least value.
-        let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
-        columns.add(heading, name.ends_with("p99_ns"), |row| row.cell.median(name).filter(|_| has_parts).map(shown));
-    }
     // The first, and the highest that is known.
     let is_known = |name: &str| columns.rows.iter().any(|row| row.cell.median(name).is_some());
     let highest = PERCENTILES.iter().rposition(|(_, name)| is_known(name));
@@ -204,7 +204,6 @@ fn of_latency(test: &Test, columns: &mut Columns) {
         let call = row.cell.call.as_ref().filter(|call| call.offered_per_second.is_some())?;
         call.p99_all_ns.map(time)
     });
-    columns.add("p99.9", false, |row| row.cell.median("total_p99_9_ns").map(time));
 }
 
 fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {

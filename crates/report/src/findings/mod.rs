@@ -306,15 +306,10 @@ impl Finding {
             Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 10,
             Fact::NoEffect { .. } => 11,
             Fact::Earlier { .. } | Fact::Advice { .. } => 12,
-            Fact::LongerTail { .. } => 13,
-            Fact::UnevenWorkers { .. } => 14,
-            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 15,
-            Fact::NotMeasured { .. } => 16,
-            Fact::ShortRuns { .. } => 17,
-            Fact::Reduced { .. } => 18,
-            Fact::Noise { cause: NoiseCause::MeansDisagree, .. } => 19,
-            Fact::Noise { cause: NoiseCause::LateClients, .. } => 20,
-            Fact::Noise { cause: NoiseCause::Harness, .. } => 21,
+            Fact::LongerTail { .. } | Fact::UnevenWorkers { .. } => 13,
+            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 14,
+            Fact::NotMeasured { .. } | Fact::ShortRuns { .. } | Fact::Reduced { .. } => 15,
+            Fact::Noise { .. } => 16,
         }
     }
 
