@@ -114,25 +114,3 @@ fn name(group: &GroupView, cell: &CellView) -> String {
         own => own,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use bytegauge_model::Level;
-
-    use super::*;
-
-    #[test]
-    fn path_without_remote_relays_names_its_hosts() {
-        let note = |relay_host: &Level, host: &Level| {
-            crossed(&Spec::from([("relay_host", relay_host.clone()), ("host", host.clone())]))
-        };
-        let check = |relay_host: &Level, host: &Level, expected: &str| {
-            assert!(note(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
-        };
-        let there = Level::from("192.0.2.7:4711");
-        assert_eq!([note(&Level::Absent, &Level::Absent), note(&Level::auto(), &there)], [""; 2]);
-        check(&there, &Level::Absent, "crosses no network");
-        check(&there, &Level::auto(), "crosses no network");
-        check(&there, &Level::from("192.0.2.8:4711"), "not by its host");
-    }
-}
