@@ -3,7 +3,7 @@
 use bytegauge_model::unit::{Nanos, call_rate};
 
 use super::path::PathSigns;
-use super::{Evidence, percent};
+use super::{Evidence, evidence, percent};
 
 /// Calls that take as long as the timer of a delayed acknowledgement, which expired as often.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,13 +46,13 @@ pub(super) fn backlog(signs: &PathSigns) -> Option<Evidence> {
     let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
     let overflows = signs.listen_overflows.map(|times| ("listen_overflows", times as f64));
     let sentence = format!("{} of the calls found no place in the server's backlog", percent(share));
-    Some(Evidence { sentence, evidence: [("not_accepted_share", share)].into_iter().chain(overflows).collect() })
+    Some(evidence(sentence, [("not_accepted_share", share)].into_iter().chain(overflows)))
 }
 
 pub(super) fn errors(signs: &PathSigns) -> Option<Evidence> {
     let share = signs.failed_share.filter(|share| *share >= FAILED_SHARE)?;
     let sentence = format!("{} of the calls failed: the rate is that of failing", percent(share));
-    Some(Evidence { sentence, evidence: vec![("failed_share", share)] })
+    Some(evidence(sentence, [("failed_share", share)]))
 }
 
 /// Beyond the knee the limit is exceeded; the maximum of a closed loop shows which CPU is full by then.
@@ -65,36 +65,28 @@ pub(super) fn latency_objective(signs: &PathSigns) -> Option<Evidence> {
         None => format!("of {} not all are completed in time", call_rate(beyond_per_second)),
     };
     let at_beyond = at_beyond_ns.map(|ns| ("at_beyond_ns", ns));
-    Some(Evidence {
-        sentence: format!(
-            "{percentile} is {} of the {} allowed, and {beyond}; clients that wait for each reply reach {}",
-            time(at_knee_ns),
-            Nanos(limit_ns),
-            call_rate(closed_per_second)
-        ),
-        evidence: [("limit_ns", limit_ns as f64), ("at_knee_ns", at_knee_ns)]
-            .into_iter()
-            .chain(at_beyond)
-            .chain([("beyond_calls_per_s", beyond_per_second), ("closed_calls_per_s", closed_per_second)])
-            .collect(),
-    })
+    let sentence = format!(
+        "{percentile} is {} of the {} allowed, and {beyond}; clients that wait for each reply reach {}",
+        time(at_knee_ns),
+        Nanos(limit_ns),
+        call_rate(closed_per_second)
+    );
+    let rates = [("beyond_calls_per_s", beyond_per_second), ("closed_calls_per_s", closed_per_second)];
+    let times = [("limit_ns", limit_ns as f64), ("at_knee_ns", at_knee_ns)];
+    Some(evidence(sentence, times.into_iter().chain(at_beyond).chain(rates)))
 }
 
 /// Nagle's algorithm (RFC 9293, 3.7.4) delays a small write while data is unacknowledged, and the receiver, which has nothing
 /// to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
 pub(super) fn delayed_acknowledgements(signs: &PathSigns) -> Option<Evidence> {
     let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
-    Some(Evidence {
-        sentence: format!(
+    Some(evidence(
+        format!(
             "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
              {} were: Nagle's algorithm holds the rest of a message back until it comes",
             percent(waits.time_share),
             waits.acks
         ),
-        evidence: vec![
-            ("slow_time_share", waits.time_share),
-            ("slow_share", waits.slow_share),
-            ("delayed_acks", waits.acks as f64),
-        ],
-    })
+        [("slow_time_share", waits.time_share), ("slow_share", waits.slow_share), ("delayed_acks", waits.acks as f64)],
+    ))
 }

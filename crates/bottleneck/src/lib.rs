@@ -58,7 +58,7 @@ pub struct CellLimit {
     /// The evidence in a sentence.
     pub sentence: String,
     /// The numbers that the sentence rests on. Keys end with their unit: `_share` and `_busy` are between 0 and 1.
-    pub evidence: BTreeMap<&'static str, f64>,
+    pub evidence: BTreeMap<String, f64>,
 }
 
 /// One rule: its name, and its test of the trials of a workload.
@@ -70,7 +70,16 @@ pub struct Rule<S> {
 
 struct Evidence {
     sentence: String,
-    evidence: Vec<(&'static str, f64)>,
+    evidence: Vec<(String, f64)>,
+}
+
+/// A sentence with the numbers that it rests on.
+fn evidence<Name: Into<String>>(
+    sentence: impl Into<String>,
+    numbers: impl IntoIterator<Item = (Name, f64)>,
+) -> Evidence {
+    let evidence = numbers.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    Evidence { sentence: sentence.into(), evidence }
 }
 
 /// Every name that a cell's limit can have.
@@ -127,7 +136,7 @@ pub fn not_measured() -> CellLimit {
 /// The harness takes most of the time; `takes` is a sentence for its share.
 fn harness(floor_share: Option<f64>, takes: impl Fn(String) -> String) -> Option<Evidence> {
     let share = floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Evidence { sentence: takes(percent(share)), evidence: vec![("floor_share", share)] })
+    Some(evidence(takes(percent(share)), [("floor_share", share)]))
 }
 
 /// `were offered and answered`, or the share that was.
@@ -142,19 +151,19 @@ fn offered_and(what: &str, offered: f64, rate: f64) -> String {
 /// The rule for ends that pause because the plan has them pause.
 fn planned_pauses(who: &str, think_share: Option<f64>) -> Option<Evidence> {
     let share = think_share.filter(|share| *share >= THINK_SHARE)?;
-    Some(Evidence {
-        sentence: format!("the {who} pauses {} of the time by order of the plan", percent(share)),
-        evidence: vec![("think_share", share)],
-    })
+    Some(evidence(
+        format!("the {who} pauses {} of the time by order of the plan", percent(share)),
+        [("think_share", share)],
+    ))
 }
 
 /// One CPU has hardly any time left next to soft interrupts.
 fn softirq(busiest_cpus: Option<f64>) -> Option<Evidence> {
     let busiest = busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
-    Some(Evidence {
-        sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
-        evidence: vec![("softirq_busiest_cpus", busiest)],
-    })
+    Some(evidence(
+        format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
+        [("softirq_busiest_cpus", busiest)],
+    ))
 }
 
 fn percent(share: f64) -> String {

@@ -7,8 +7,8 @@ use bytegauge_model::unit::{byte_rate, call_rate, significant};
 
 use super::call::{self, Objective, Waits};
 use super::{
-    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, offered_and, percent,
-    planned_pauses, stream,
+    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, evidence, offered_and,
+    percent, planned_pauses, stream,
 };
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
@@ -91,48 +91,23 @@ pub struct RelaySigns {
     pub machine_cpus: Option<u64>,
 }
 
-/// How an end is called: in sentences, as a limit, and in the keys of its numbers.
+/// How an end is called: in sentences, and in its limit and the keys of its numbers.
 struct EndWords {
     name: &'static str,
-    limit: &'static str,
-    busy: &'static str,
-    idle: &'static str,
-    queued: &'static str,
+    key: &'static str,
 }
 
-const STREAM_ENDS: [EndWords; 2] = [
-    EndWords {
-        name: "writer",
-        limit: "sender CPU",
-        busy: "sender_busy",
-        idle: "sender_idle_per_sleep_us",
-        queued: "sender_queued_share",
-    },
-    EndWords {
-        name: "reader",
-        limit: "receiver CPU",
-        busy: "receiver_busy",
-        idle: "receiver_idle_per_sleep_us",
-        queued: "receiver_queued_share",
-    },
-];
+const STREAM_ENDS: [EndWords; 2] =
+    [EndWords { name: "writer", key: "sender" }, EndWords { name: "reader", key: "receiver" }];
 
-const CALL_ENDS: [EndWords; 2] = [
-    EndWords {
-        name: "client",
-        limit: "client CPU",
-        busy: "client_busy",
-        idle: "client_idle_per_sleep_us",
-        queued: "client_queued_share",
-    },
-    EndWords {
-        name: "server",
-        limit: "server CPU",
-        busy: "server_busy",
-        idle: "server_idle_per_sleep_us",
-        queued: "server_queued_share",
-    },
-];
+const CALL_ENDS: [EndWords; 2] =
+    [EndWords { name: "client", key: "client" }, EndWords { name: "server", key: "server" }];
+
+impl EndWords {
+    fn key(&self, number: &str) -> String {
+        format!("{}_{number}", self.key)
+    }
+}
 
 /// The limit of a relay whose threads are busy all the time.
 pub(super) const RELAY: &str = "relay CPU";
@@ -201,8 +176,7 @@ impl PathSigns {
 fn harness(signs: &PathSigns) -> Option<Evidence> {
     if signs.moves_nothing {
         let sentence = "the engine moves nothing: this is the harness's own loop, and the reader's work if it has any";
-        let evidence = signs.ends[1].busy.map(|busy| ("receiver_busy", busy)).into_iter().collect();
-        return Some(Evidence { sentence: sentence.into(), evidence });
+        return Some(evidence(sentence, signs.ends[1].busy.map(|busy| ("receiver_busy", busy))));
     }
     super::harness(signs.floor_share, |share| {
         format!("measuring takes {share} of each call, so the system is faster than this rate shows")
@@ -213,7 +187,7 @@ fn offered_load(signs: &PathSigns) -> Option<Evidence> {
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
         && rate >= OFFERED_SHARE * offered
     {
-        let (shown, instead, evidence) = match signs.calls {
+        let (shown, instead, numbers) = match signs.calls {
             true => (
                 format!("{} {}", call_rate(offered), offered_and("answered", offered, rate)),
                 "CPU and latency",
@@ -226,7 +200,7 @@ fn offered_load(signs: &PathSigns) -> Option<Evidence> {
             ),
         };
         let sentence = format!("{shown}: compare {instead}, not rates");
-        return Some(Evidence { sentence, evidence: evidence.to_vec() });
+        return Some(evidence(sentence, numbers));
     }
     planned_pauses(signs.words()[0].name, signs.think_share)
 }
@@ -237,78 +211,69 @@ fn shared_cpu(signs: &PathSigns) -> Option<Evidence> {
         true => format!("both ends share one CPU, which they keep {} busy", percent(busy)),
         false => format!("both ends keep {} of the {cpus} CPUs they may use busy", percent(busy)),
     };
-    Some(Evidence { sentence, evidence: vec![("both_busy", busy), ("shared_cpus", cpus)] })
+    Some(evidence(sentence, [("both_busy", busy), ("shared_cpus", cpus)]))
 }
 
 fn both_cpus(signs: &PathSigns) -> Option<Evidence> {
     let [near, far] = signs.busy()?;
     let words = signs.words();
-    (near.min(far) >= BUSY && (near - far).abs() < BALANCED).then(|| Evidence {
-        sentence: format!(
-            "both ends run nearly all the time: {} {}, {} {}",
-            words[0].name,
-            percent(near),
-            words[1].name,
-            percent(far)
-        ),
-        evidence: vec![(words[0].busy, near), (words[1].busy, far)],
-    })
+    let sentence = format!(
+        "both ends run nearly all the time: {} {}, {} {}",
+        words[0].name,
+        percent(near),
+        words[1].name,
+        percent(far)
+    );
+    (near.min(far) >= BUSY && (near - far).abs() < BALANCED)
+        .then(|| evidence(sentence, [(words[0].key("busy"), near), (words[1].key("busy"), far)]))
 }
 
 /// The end with this limit runs all the time, and the other one less. A busy end alone does not show which one waits.
 fn busy_end(signs: &PathSigns, limit: &str) -> Option<Evidence> {
     let words = signs.words();
-    let at = words.iter().position(|end| end.limit == limit)?;
+    let at = words.iter().position(|end| limit.strip_suffix(" CPU") == Some(end.key))?;
     let own = signs.ends[at].busy.filter(|busy| *busy >= BUSY)?;
     let (end, other) = (&words[at], &words[1 - at]);
     if !signs.two_ended {
         // A previous rule took the case in which the kernel has most of the time.
         let sentence = format!("the {} runs {} of the time, most of it its own work", end.name, percent(own));
-        return Some(Evidence { sentence, evidence: vec![(end.busy, own)] });
+        return Some(evidence(sentence, [(end.key("busy"), own)]));
     }
     let busy = signs.ends[1 - at].busy.filter(|busy| *busy <= own)?;
     let sentence = format!("the {} runs {} of the time, the {} {}", end.name, percent(own), other.name, percent(busy));
-    Some(Evidence { sentence, evidence: vec![(end.busy, own), (other.busy, busy)] })
+    Some(evidence(sentence, [(end.key("busy"), own), (other.key("busy"), busy)]))
 }
 
 fn relay_cpu(signs: &PathSigns) -> Option<Evidence> {
     let RelaySigns { cpus, capacity, .. } = signs.relay?;
     let busy = (capacity > 0.0).then(|| cpus / capacity)?;
-    (busy >= BUSY).then(|| Evidence {
-        sentence: format!(
-            "the relay's threads run {} of the time ({} CPUs)",
-            percent(busy.min(1.0)),
-            significant(cpus, 2)
-        ),
-        evidence: vec![("relay_busy", busy), ("relay_cpus", cpus)],
-    })
+    let sentence =
+        format!("the relay's threads run {} of the time ({} CPUs)", percent(busy.min(1.0)), significant(cpus, 2));
+    (busy >= BUSY).then(|| evidence(sentence, [("relay_busy", busy), ("relay_cpus", cpus)]))
 }
 
 fn all_cpus(signs: &PathSigns) -> Option<Evidence> {
     let RelaySigns { cpus, ends_cpus, machine_cpus, .. } = signs.relay?;
     let all = machine_cpus? as f64;
-    (cpus + ends_cpus >= BUSY * all).then(|| Evidence {
-        sentence: format!(
-            "relay and ends together keep {} of {} CPUs busy (the relay {})",
-            significant(cpus + ends_cpus, 2),
-            all,
-            significant(cpus, 2)
-        ),
-        evidence: vec![("relay_cpus", cpus), ("ends_cpus", ends_cpus)],
-    })
+    let sentence = format!(
+        "relay and ends together keep {} of {} CPUs busy (the relay {})",
+        significant(cpus + ends_cpus, 2),
+        all,
+        significant(cpus, 2)
+    );
+    (cpus + ends_cpus >= BUSY * all).then(|| evidence(sentence, [("relay_cpus", cpus), ("ends_cpus", ends_cpus)]))
 }
 
 /// An end that waits, and a relay that ran for as long.
 fn shared_with_relay(signs: &PathSigns) -> Option<Evidence> {
     let (queued, RelaySigns { cpus, .. }) = (signs.queued()?, signs.relay?);
-    (queued >= QUEUED && signs.taken_by_others(queued) < QUEUED).then(|| Evidence {
-        sentence: format!(
-            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs",
-            percent(queued),
-            significant(cpus, 2)
-        ),
-        evidence: vec![("queued_share", queued), ("relay_cpus", cpus)],
-    })
+    let sentence = format!(
+        "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs",
+        percent(queued),
+        significant(cpus, 2)
+    );
+    (queued >= QUEUED && signs.taken_by_others(queued) < QUEUED)
+        .then(|| evidence(sentence, [("queued_share", queued), ("relay_cpus", cpus)]))
 }
 
 fn other_programs(signs: &PathSigns) -> Option<Evidence> {
@@ -317,10 +282,8 @@ fn other_programs(signs: &PathSigns) -> Option<Evidence> {
     (signs.taken_by_others(signs.queued()?) >= QUEUED).then(|| {
         let each = queued.iter().map(|(words, share)| format!("{} {} of the time", words.name, percent(*share)));
         let each = each.collect::<Vec<_>>().join(", ");
-        Evidence {
-            sentence: format!("threads could run but wait for a CPU that others have: {each}"),
-            evidence: queued.iter().map(|(words, share)| (words.queued, *share)).collect(),
-        }
+        let sentence = format!("threads could run but wait for a CPU that others have: {each}");
+        evidence(sentence, queued.iter().map(|(words, share)| (words.key("queued_share"), *share)))
     })
 }
 
@@ -328,22 +291,25 @@ fn wake_ups(signs: &PathSigns) -> Option<Evidence> {
     let [near, far] = signs.busy()?;
     let (near_idle, far_idle) = (signs.ends[0].idle_per_sleep_us?, signs.ends[1].idle_per_sleep_us?);
     let words = signs.words();
-    (near.max(far) < BUSY && near_idle.max(far_idle) <= WAKE_UP_US).then(|| Evidence {
-        sentence: format!(
-            "the ends wait for each other in many short pieces: {} {} busy, idle {} µs at a time; {} {}, {} µs",
-            words[0].name,
-            percent(near),
-            significant(near_idle, 2),
-            words[1].name,
-            percent(far),
-            significant(far_idle, 2)
-        ),
-        evidence: vec![
-            (words[0].busy, near),
-            (words[1].busy, far),
-            (words[0].idle, near_idle),
-            (words[1].idle, far_idle),
-        ],
+    let sentence = format!(
+        "the ends wait for each other in many short pieces: {} {} busy, idle {} µs at a time; {} {}, {} µs",
+        words[0].name,
+        percent(near),
+        significant(near_idle, 2),
+        words[1].name,
+        percent(far),
+        significant(far_idle, 2)
+    );
+    (near.max(far) < BUSY && near_idle.max(far_idle) <= WAKE_UP_US).then(|| {
+        evidence(
+            sentence,
+            [
+                (words[0].key("busy"), near),
+                (words[1].key("busy"), far),
+                (words[0].key("idle_per_sleep_us"), near_idle),
+                (words[1].key("idle_per_sleep_us"), far_idle),
+            ],
+        )
     })
 }
 
@@ -363,7 +329,7 @@ fn unknown(signs: &PathSigns) -> Evidence {
         ),
         (_, None) => format!("{}: no recorded number explains the rest", shown.join(", ")),
     };
-    Evidence { sentence, evidence: known.into_iter().map(|(words, busy)| (words.busy, busy)).collect() }
+    evidence(sentence, known.into_iter().map(|(words, busy)| (words.key("busy"), busy)))
 }
 
 #[cfg(test)]

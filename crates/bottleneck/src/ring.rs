@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, percent};
+use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, evidence, percent};
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,9 +51,9 @@ pub fn find(signs: &RingSigns) -> CellLimit {
 fn unknown(signs: &RingSigns) -> Evidence {
     let sentence = match signs.busy {
         Some(busy) => format!("the thread runs {}: no recorded number explains the rest", percent(busy)),
-        None => "CPU time was not recorded".into(),
+        None => "CPU time was not recorded".to_owned(),
     };
-    Evidence { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() }
+    evidence(sentence, signs.busy.map(|busy| ("busy", busy)))
 }
 
 /// A loop that takes no completion has no rate.
@@ -63,8 +63,7 @@ pub fn of_artefact() -> CellLimit {
 
 fn harness(signs: &RingSigns) -> Option<Evidence> {
     if signs.moves_nothing {
-        let sentence = "there is no ring: this is the harness's own loop".into();
-        return Some(Evidence { sentence, evidence: vec![("moves_nothing", 1.0)] });
+        return Some(evidence("there is no ring: this is the harness's own loop", [("moves_nothing", 1.0)]));
     }
     super::harness(signs.floor_share, |share| {
         format!("the harness takes {share} of an operation: the number is ours, not the ring's")
@@ -74,7 +73,7 @@ fn harness(signs: &RingSigns) -> Option<Evidence> {
 fn other_programs(signs: &RingSigns) -> Option<Evidence> {
     let share = signs.queued_share.filter(|share| *share >= QUEUED)?;
     let sentence = format!("the thread could run but waits {} of the time for a CPU that others have", percent(share));
-    Some(Evidence { sentence, evidence: vec![("queued_share", share)] })
+    Some(evidence(sentence, [("queued_share", share)]))
 }
 
 fn kernels_thread(signs: &RingSigns) -> Option<Evidence> {
@@ -86,22 +85,21 @@ fn kernels_thread(signs: &RingSigns) -> Option<Evidence> {
         percent(cpus),
         percent(busy)
     );
-    Some(Evidence { sentence, evidence: vec![("kernel_thread_cpus", cpus), ("busy", busy)] })
+    Some(evidence(sentence, [("kernel_thread_cpus", cpus), ("busy", busy)]))
 }
 
 fn system_call(signs: &RingSigns) -> Option<Evidence> {
     let (own, least, nops) = (signs.nop_ns?, signs.cheapest_nop_ns?, signs.nops_per_enter?);
     let share = 1.0 - least / own;
-    (share >= CALL_SHARE).then(|| Evidence {
-        sentence: format!(
-            "{} of the {} ns are io_uring_enter(2) itself, which {} share: in larger batches an operation takes {} ns",
-            percent(share),
-            significant(own, 3),
-            if nops < 1.5 { "no other operations".into() } else { format!("{} operations", significant(nops, 3)) },
-            significant(least, 3)
-        ),
-        evidence: vec![("nop_ns", own), ("cheapest_nop_ns", least), ("nops_per_enter", nops)],
-    })
+    let others = if nops < 1.5 { "no other operations".into() } else { format!("{} operations", significant(nops, 3)) };
+    let sentence = format!(
+        "{} of the {} ns are io_uring_enter(2) itself, which {others} share: in larger batches an operation takes {} ns",
+        percent(share),
+        significant(own, 3),
+        significant(least, 3)
+    );
+    (share >= CALL_SHARE)
+        .then(|| evidence(sentence, [("nop_ns", own), ("cheapest_nop_ns", least), ("nops_per_enter", nops)]))
 }
 
 fn kernels_work(signs: &RingSigns) -> Option<Evidence> {
@@ -114,14 +112,14 @@ fn kernels_work(signs: &RingSigns) -> Option<Evidence> {
         significant(system * ns, 3),
         significant(ns, 3)
     );
-    Some(Evidence { sentence, evidence: vec![("busy", busy), ("system_share", system), ("nop_ns", ns)] })
+    Some(evidence(sentence, [("busy", busy), ("system_share", system), ("nop_ns", ns)]))
 }
 
 fn loop_itself(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
     let system = signs.system_share?;
     let sentence = format!("{} of the thread's time is spent outside the kernel", percent(1.0 - system));
-    Some(Evidence { sentence, evidence: vec![("busy", busy), ("system_share", system)] })
+    Some(evidence(sentence, [("busy", busy), ("system_share", system)]))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use bytegauge_model::unit::byte_rate;
 
 use super::path::PathSigns;
-use super::{BUSY, Evidence, QUEUED, percent};
+use super::{BUSY, Evidence, QUEUED, evidence, percent};
 
 /// A link used to nine tenths can gain at most a tenth from anything else.
 const LINK_FULL: f64 = 0.90;
@@ -20,55 +20,48 @@ pub(super) fn source_itself(signs: &PathSigns) -> Option<Evidence> {
     }
     let busy = signs.ends[1].busy?;
     let system = signs.reader_system_share?;
-    let evidence = vec![("receiver_busy", busy), ("receiver_system_share", system)];
+    let numbers = [("receiver_busy", busy), ("receiver_system_share", system)];
     if busy >= BUSY {
         // With most of the time in user mode, the reader's own work is the limit.
-        (system > 0.5).then(|| Evidence {
-            sentence: format!(
-                "the reader runs {} of the time, {} of it inside read(2)",
-                percent(busy),
-                percent(system)
-            ),
-            evidence,
+        (system > 0.5).then(|| {
+            let (busy, system) = (percent(busy), percent(system));
+            evidence(format!("the reader runs {busy} of the time, {system} of it inside read(2)"), numbers)
         })
     } else if signs.ends[1].queued_share.is_some_and(|share| share >= QUEUED) {
         None
     } else {
         let idle = signs.ends[1].idle_per_sleep_us?;
         let sentence = format!("the reader runs {} of the time and waits for the source in between", percent(busy));
-        Some(Evidence { sentence, evidence: [evidence, vec![("receiver_idle_per_sleep_us", idle)]].concat() })
+        Some(evidence(sentence, numbers.into_iter().chain([("receiver_idle_per_sleep_us", idle)])))
     }
 }
 
 pub(super) fn link(signs: &PathSigns) -> Option<Evidence> {
     let (carries, rate) = signs.link_rate.zip(signs.rate)?;
-    (rate >= LINK_FULL * carries).then(|| Evidence {
-        sentence: format!("the emulated link is full: it carries {} of data at most", byte_rate(carries)),
-        evidence: vec![("link_bytes_per_s", carries), ("rate_bytes_per_s", rate)],
-    })
+    let sentence = format!("the emulated link is full: it carries {} of data at most", byte_rate(carries));
+    (rate >= LINK_FULL * carries)
+        .then(|| evidence(sentence, [("link_bytes_per_s", carries), ("rate_bytes_per_s", rate)]))
 }
 
 pub(super) fn window(signs: &PathSigns) -> Option<Evidence> {
     let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
     let whose = if signs.relay.is_some() { "relay" } else { "receiver" };
-    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Evidence {
-        sentence: format!(
-            "the sender waits for the {whose}'s window {} of the time in which it has data to send",
-            percent(share)
-        ),
-        evidence: vec![("rwnd_limited_share", share)],
-    })
+    let sentence = format!(
+        "the sender waits for the {whose}'s window {} of the time in which it has data to send",
+        percent(share)
+    );
+    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| evidence(sentence, [("rwnd_limited_share", share)]))
 }
 
 pub(super) fn socket_buffer(signs: &PathSigns) -> Option<Evidence> {
     if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
         let sentence =
             format!("the send buffer was the limit {} of the time in which the sender has data", percent(share));
-        return Some(Evidence { sentence, evidence: vec![("sndbuf_limited_share", share)] });
+        return Some(evidence(sentence, [("sndbuf_limited_share", share)]));
     }
     // Unix sockets and pipes count no limits. Only a sibling with a larger buffer proves it there: blocked writers and
     // readers look alike whether the buffer is small or waking up is slow.
     let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
     let sentence = format!("with a larger {name} and all else equal it is {} faster", percent(gain));
-    Some(Evidence { sentence, evidence: vec![("larger_buffer_gain", gain)] })
+    Some(evidence(sentence, [("larger_buffer_gain", gain)]))
 }

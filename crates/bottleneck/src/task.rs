@@ -4,7 +4,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{EndReport, MachineUse, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::{BUSY, CellLimit, Evidence, UNKNOWN, limit, percent};
+use super::{BUSY, CellLimit, UNKNOWN, evidence, limit, percent};
 
 /// Below half of a CPU most of the time is spent waiting.
 const WAITS: f64 = 0.5;
@@ -25,41 +25,41 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
     let cpu_ns = middle(&|trial, end| end.cpu_time_ns().saturating_add(server_of(trial)));
     let wall_ns = middle(&|trial, _| trial.wall_ns);
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {
-        return limit(UNKNOWN, Evidence { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
+        return super::without_numbers(UNKNOWN, "CPU time was not recorded");
     }
     let cpus = cpu_ns / wall_ns;
-    let mut evidence = vec![("cpus", cpus)];
+    let mut numbers = vec![("cpus", cpus)];
     let shown = |cpus: f64| {
         let number = significant(cpus, 2);
         format!("{number} {}", if number == "1" { "CPU" } else { "CPUs" })
     };
     let (used, part, rest) = if server_ns > 0.0 {
         let server_cpus = server_ns / wall_ns;
-        evidence.push(("server_cpus", server_cpus));
+        numbers.push(("server_cpus", server_cpus));
         // How much of a server's time the kernel had is not kept.
         let (command, server) = (shown((cpus - server_cpus).max(0.0)), shown(server_cpus));
         let used = format!("the load command uses {command} and the server {server}");
         (used, String::new(), ", and both wait the rest of the time")
     } else {
         let in_kernel = system_ns / cpu_ns;
-        evidence.push(("system_share", in_kernel));
+        numbers.push(("system_share", in_kernel));
         let part = format!(", {} of that in the kernel", percent(in_kernel));
         (format!("a run uses {}", shown(cpus)), part, " and waits the rest of its time")
     };
     if let Some((busy, all)) = all_busy(trials, machine_cpus).filter(|_| cpus < WAITS) {
-        evidence.push(("machine_cpus", busy));
+        numbers.push(("machine_cpus", busy));
         let sentence = format!(
             "{used}, while {} of the machine's {all} CPUs were busy: it may wait for a CPU that others have",
             significant(busy, 2)
         );
-        return limit("other programs", Evidence { sentence, evidence });
+        return limit("other programs", evidence(sentence, numbers));
     }
     let (name, sentence) = match cpus {
         cpus if cpus >= BUSY => (NAMES[0], used + &part),
         cpus if cpus < WAITS => (NAMES[1], used + rest),
         _ => (UNKNOWN, used + &part),
     };
-    limit(name, Evidence { sentence, evidence })
+    limit(name, evidence(sentence, numbers))
 }
 
 /// CPUs of the machine that were busy, where hardly any was free: a program that waits then may wait for one.

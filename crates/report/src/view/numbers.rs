@@ -203,7 +203,7 @@ pub struct LimitView {
     /// The evidence in a sentence.
     pub sentence: String,
     /// The numbers that the sentence rests on.
-    pub evidence: BTreeMap<&'static str, f64>,
+    pub evidence: BTreeMap<String, f64>,
 }
 
 impl View {
