@@ -6,7 +6,7 @@ use bytegauge_model::{CellId, CellKind, Stage};
 use super::Results;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
-use crate::words::number::{number, rough_size, share};
+use crate::words::number::{number, share, size};
 
 /// Lines of more cells than this are only in JSON.
 const CELLS_MAX: usize = 6;
@@ -31,7 +31,8 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
     let most = if metric == "CPU" { "highest bytes per CPU second" } else { "highest rate" };
     let sizes = slice.size_for_half.zip(slice.size_for_95).map_or_else(String::new, |(half, most_of_it)| {
-        let (half, most_of_it) = (rough_size(half), rough_size(most_of_it));
+        // More digits would feign precision.
+        let (half, most_of_it) = (size(half, 2), size(most_of_it, 2));
         format!("; calls of {half} reach half, calls of {most_of_it} reach 95 % of the {most}")
     });
     Some(format!(

@@ -20,7 +20,7 @@ use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::code_line;
 use crate::words::cost_words;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
-use crate::words::number::{UNKNOWN, mean_size, time};
+use crate::words::number::{UNKNOWN, size, time};
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
 
@@ -236,9 +236,10 @@ fn of_counts(columns: &mut Columns) {
     {
         columns.add(heading, false, |row| row.cell.median(name).map(|count| significant(count, 3)));
     }
-    let size = |bytes: Option<f64>| bytes.filter(|bytes| *bytes > 0.0).map(mean_size);
-    columns.add("a read", false, |row| size(row.cell.counters.bytes_per_read));
-    columns.add("a write", false, |row| size(row.cell.counters.bytes_per_write));
+    // As many digits as the rate and the calls next to it have, so that the three agree.
+    let mean = |bytes: Option<f64>| bytes.filter(|bytes| *bytes > 0.0).map(|bytes| size(bytes, 3));
+    columns.add("a read", false, |row| mean(row.cell.counters.bytes_per_read));
+    columns.add("a write", false, |row| mean(row.cell.counters.bytes_per_write));
     columns.add("NOPs/enter", false, |row| row.cell.ring.as_ref()?.nops_per_enter.map(|nops| significant(nops, 3)));
     columns.add("p99 (95 %)", false, |row| {
         let p99 = row.cell.more.get("total_p99_ns")?;

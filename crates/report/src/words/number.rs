@@ -53,17 +53,8 @@ pub fn number(value: Option<f64>) -> String {
     value.map_or_else(|| UNKNOWN.into(), |value| significant(value, 3))
 }
 
-/// A size that was worked out, to two digits: more would feign precision.
-pub fn rough_size(bytes: f64) -> String {
-    size(bytes, 2)
-}
-
-/// The mean size of a call, to as many digits as the rate and the calls next to it, so that the three agree.
-pub fn mean_size(bytes: f64) -> String {
-    size(bytes, 3)
-}
-
-fn size(bytes: f64, digits: usize) -> String {
+/// A size with this many significant digits.
+pub fn size(bytes: f64, digits: usize) -> String {
     let step = (bytes.max(1.0).log2() / 10.0).floor().clamp(0.0, 3.0) as usize;
     format!("{} {}", significant(bytes / 1024f64.powi(step as i32), digits), ["B", "KiB", "MiB", "GiB"][step])
 }
