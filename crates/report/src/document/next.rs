@@ -242,7 +242,7 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
         bounded.iter().map(|(group, bound)| (*group, likely_bound(*bound, 1.0, longer))).collect();
     let time = budget(all_s);
     let brings = if growth.is_some() { DECIDES_CHANGE.to_owned() } else { brings(view, &bounds) };
-    let text = format!("measure for {time} in a new session (--resume is too short){brings}");
+    let text = format!("measure for {time} in a new session{brings}");
     vec![again(view, Some(&time), &when_quiet(view, &text))]
 }
 

@@ -79,8 +79,9 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
 /// The option with the present value of a program (`--now`), where no other one is significantly better: a change needs a reason.
 /// `None` where one is better, where none has an interval, and without a present value.
 fn present_value<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
-    let gain = view.tune.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
-    let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &gain.default));
+    let tune = view.tune.as_ref()?;
+    let (default, gain) = (tune.default.as_ref()?, tune.gains.iter().find(|gain| gain.group == group.id)?);
+    let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, default));
     let own = options.iter().find(is_present)?;
     let is_open = matches!(own.status, OptionStatus::AsGood | OptionStatus::Undecided);
     let is_beaten = gain.lower.is_some_and(|lower| lower > 0.0);

@@ -66,7 +66,7 @@ pub fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
 /// The printed results of a group's long trials.
 pub fn view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView> {
     let audit = of_choice(group, conditions.margin)?;
-    let id = |choice: usize| group.cell(Some(choice)).map(|at| conditions.cells[at].id.clone());
+    let id = |choice: usize| conditions.id(group, Some(choice));
     let rivals = audit.rivals.iter().filter_map(|rival| {
         Some(AuditRival {
             cell: id(rival.cell)?,

@@ -141,7 +141,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         }
     }
     let method = &Method { level: standing.level, ..*method };
-    let audit = audit_rows(&cells, cost, scene);
+    let audit = rows(&cells, |cell| &cell.audited, &|trial| cost_ns(trial, cost, factors), scene);
     let verdict = analyse(&input, method);
     let alone = recommend(&input, &verdict, method);
     let once = once(&input, &verdict, &standing, method);
@@ -222,39 +222,33 @@ fn input(
     cost: impl Fn(&Trial) -> Option<f64>,
     scene: &CompareInput,
 ) -> GroupInput {
-    let (settled, blocks) = (&scene.settled, &scene.blocks);
-    // By block, then by choice; broken blocks were repeated and do not count.
-    let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
-    let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {
-        for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {
-            let empty = || BlockInput { cost: vec![None; cells.len()], twin_cost: None };
-            put(by_block.entry(trial.block).or_insert_with(empty), cost(trial));
-        }
+    let settled = &scene.settled;
+    let columns: Vec<usize> = cells.iter().copied().chain(twin).collect();
+    let block = |mut cost: Vec<Option<f64>>| {
+        let twin_cost = cost.split_off(cells.len()).first().copied().flatten();
+        BlockInput { cost, twin_cost }
     };
-    for (choice, at) in cells.iter().enumerate() {
-        note(*at, &|block, cost| block.cost[choice] = cost);
-    }
-    if let Some(at) = twin {
-        note(at, &|block, cost| block.twin_cost = cost);
-    }
     let twin_of = twin.and_then(|at| settled[at].cell.twin_of.as_ref());
     let is_twinned = |at: &usize| Some(&settled[*at].cell.id) == twin_of;
     let choices = varied_choices(cells, settled);
     GroupInput {
         cells: cells.iter().map(|&at| cell_input(at, &settled[at], &choices, &scene.varied)).collect(),
         twin_of: cells.iter().position(is_twinned),
-        blocks: by_block.into_values().collect(),
+        blocks: rows(&columns, |cell| &cell.confirmed, &cost, scene).into_iter().map(block).collect(),
     }
 }
 
-/// The audit's whole blocks, a row each.
-fn audit_rows(cells: &[usize], cost: Cost, scene: &CompareInput) -> Vec<Vec<Option<f64>>> {
+/// The costs in whole blocks: a row for each, a column for each of these cells. Broken blocks were repeated and do not count.
+fn rows(
+    cells: &[usize],
+    trials: for<'b> fn(&'b Settled<'b>) -> &'b Vec<&'b Trial>,
+    cost: &dyn Fn(&Trial) -> Option<f64>,
+    scene: &CompareInput,
+) -> Vec<Vec<Option<f64>>> {
     let mut by_block: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
-    for (choice, at) in cells.iter().enumerate() {
-        let trials = &scene.settled[*at].audited;
-        for trial in trials.iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
-            by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] =
-                cost_ns(trial, cost, &scene.settled[*at].cell.factors);
+    for (column, at) in cells.iter().enumerate() {
+        for trial in trials(&scene.settled[*at]).iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
+            by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[column] = cost(trial);
         }
     }
     by_block.into_values().collect()

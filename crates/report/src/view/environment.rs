@@ -86,13 +86,9 @@ impl EnvironmentView {
     }
 }
 
+/// Grades are in the order of their letters.
 fn letter(grade: Grade) -> char {
-    match grade {
-        Grade::A => 'A',
-        Grade::B => 'B',
-        Grade::C => 'C',
-        Grade::D => 'D',
-    }
+    char::from(b'A' + grade as u8)
 }
 
 /// Mean weighted by the blocks' length; a length of 0 still counts a little.

@@ -1,6 +1,6 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
-use bytegauge_model::{CellId, Cost, Trial};
+use bytegauge_model::{Cost, Transport, Trial};
 use bytegauge_stats::group::{GroupVerdict, Twin};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -15,8 +15,7 @@ use super::{audit, cost, link, tune};
 
 /// Puts together what is printed of one group.
 pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit_max: Option<u64>) -> GroupView {
-    let id = |at: usize| conditions.cells[at].id.clone();
-    let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
+    let of_choice = |choice: usize| conditions.id(judged, Some(choice));
     let verdict = &judged.verdict;
     let mut counted = blocks.of_group(&judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
@@ -30,7 +29,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         cost: compares.name(judged.row.group.factors.workload()),
         compares,
         twin_reach: judged.twin_reach(),
-        twin: twin(judged, &id),
+        twin: twin(judged, conditions),
         blocks: counted,
         analysis: judged.standing.view.clone(),
         age_ns: age_ns(judged, conditions),
@@ -67,8 +66,8 @@ fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Condition
         let pair = verdict.pair(other, leader).filter(|_| other != leader)?;
         let reach = pair.reach();
         Some(OptionRatio {
-            option: id_of(judged, Some(leader), conditions)?,
-            other: id_of(judged, Some(other), conditions)?,
+            option: conditions.id(judged, Some(leader))?,
+            other: conditions.id(judged, Some(other))?,
             times: pair.mean.exp(),
             times_lower: (pair.mean - reach).exp(),
             times_upper: Some((pair.mean + reach).exp()).filter(|times| times.is_finite()),
@@ -91,14 +90,14 @@ pub fn compared(judged: &GroupAnalysis, settled: &[Settled]) -> Cost {
     if tune::compares_cpu(judged, settled) { Cost::Cpu } else { judged.cost }
 }
 
-fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
+fn twin(judged: &GroupAnalysis, conditions: &Conditions) -> Option<TwinView> {
     let Twin { difference, spread, alarm, reach, blocks, .. } = judged.verdict.twin?;
     let reported = judged.twin_reach().is_some();
     // The reach is the far end of the interval about the difference: its half width follows.
     let half = reach - difference.abs();
     Some(TwinView {
-        cell: judged.cell(judged.input.twin_of).map(id)?,
-        twin: id(judged.twin?),
+        cell: conditions.id(judged, judged.input.twin_of)?,
+        twin: conditions.cells[judged.twin?].id.clone(),
         difference: share(difference),
         spread: share(spread),
         lower: share(difference - half).filter(|_| reported),
@@ -116,29 +115,18 @@ fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
 }
 
-/// The id of the cell that takes a choice in a group.
-pub fn id_of(judged: &GroupAnalysis, choice: Option<usize>, conditions: &Conditions) -> Option<CellId> {
-    judged.cell(choice).map(|at| conditions.cells[at].id.clone())
-}
-
 /// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
 /// confirmed trials. `None` where there is no connection, or one a call.
 fn age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)> {
-    let cells = judged.cells.iter().map(|&at| &conditions.settled[at]);
-    age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
-}
-
-/// Whether there is a connection, and not one a call.
-fn has_an_age(cell: &Settled) -> bool {
-    let factors = &cell.cell.factors;
-    factors.transport().is_some_and(bytegauge_model::Transport::two_ended) && factors.connect_per_call() != Some(true)
-}
-
-fn age_of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<(u64, u64)> {
-    let trials: Vec<&Trial> = trials.filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0).collect();
-    let middle = |of: fn(&Trial) -> u64| median(&trials.iter().map(|trial| of(trial) as f64).collect::<Vec<_>>());
-    let ends = (middle(|trial| trial.warmup_ns)?, middle(|trial| trial.warmup_ns.saturating_add(trial.wall_ns))?);
-    Some((ends.0 as u64, ends.1 as u64))
+    let has_an_age = |cell: &&Settled| {
+        let factors = &cell.cell.factors;
+        factors.transport().is_some_and(Transport::two_ended) && factors.connect_per_call() != Some(true)
+    };
+    let cells = judged.cells.iter().map(|&at| &conditions.settled[at]).filter(has_an_age);
+    let trials = cells.flat_map(|cell| &cell.trials).filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0);
+    let ages = trials.map(|trial| (trial.warmup_ns as f64, trial.warmup_ns.saturating_add(trial.wall_ns) as f64));
+    let (opened, closed): (Vec<f64>, Vec<f64>) = ages.unzip();
+    Some((median(&opened)? as u64, median(&closed)? as u64))
 }
 
 /// The cell that the verdict names; else the best confirmed; else the fastest seen.

@@ -1,5 +1,6 @@
 //! The recommendation of a test, from the results of its comparison. The statistics are done already.
 
+use bytegauge_model::CellId;
 use bytegauge_stats::group::Method;
 
 use super::audit::is_withdrawn;
@@ -24,6 +25,11 @@ pub struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
+    /// The id of the cell that takes a choice in a group.
+    pub fn id(&self, group: &GroupAnalysis, choice: Option<usize>) -> Option<CellId> {
+        group.cell(choice).map(|at| self.cells[at].id.clone())
+    }
+
     /// Whether the reader of a group discards the bytes; a reader that compares them does not.
     pub fn throw_away(&self, group: &GroupAnalysis) -> bool {
         let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
@@ -33,7 +39,7 @@ impl Conditions<'_> {
 
 /// The recommendation of a group. Empty without two compared options, unless one alone carries a load.
 pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
-    let id = |choice: Option<usize>| group.cell(choice).map(|at| conditions.cells[at].id.clone());
+    let id = |choice: Option<usize>| conditions.id(group, choice);
     let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
     let is_left_alone = || (0..group.cells.len()).any(|choice| group.behind(choice).is_some());
     if group.verdict.present.len() < 2 && !is_left_alone() {

@@ -41,7 +41,7 @@ pub fn tune(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Condition
     }
 }
 
-/// Whether a cell has the value that a [`TuneView`] or [`GainView`] names.
+/// Whether a cell has the value that a [`TuneView`] names.
 pub fn has_value(cell: &CellView, value: &str) -> bool {
     shown(&cell.level(VALUE)) == value
 }
@@ -90,8 +90,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> 
     let found = known.and_then(|(reference, named)| against(judged, named, reference));
     Some(GainView {
         group: judged.row.group.id.clone(),
-        cell: judged.cell(named).map(|at| conditions.cells[at].id.clone()),
-        default: shown(default),
+        cell: conditions.id(judged, named),
         gain: found.map(|(gain, ..)| gain),
         lower: found.map(|(_, lower, _)| lower),
         upper: found.map(|(.., upper)| upper),

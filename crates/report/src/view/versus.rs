@@ -62,16 +62,15 @@ impl Compared {
             let of = counted(side.tried, "trial");
             Some(format!("{} of {of} moved nothing, which no comparison of rates holds", side.stalled))
         };
+        let lags = |choice: usize, what: &str, other: &str| {
+            group.behind(choice).map(|share| format!("{what} {} of the load, {other}", percent(share)))
+        };
         // A side that is significantly worse may stall as well.
         let why_open = why_open(group, b, &comparison, margin)
             .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}")))
             .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}")))
-            .or_else(|| {
-                group.behind(a).map(|share| format!("A carried {} of the load, which B carries", percent(share)))
-            })
-            .or_else(|| {
-                group.behind(b).map(|share| format!("B carried {} of the load, which A carries", percent(share)))
-            });
+            .or_else(|| lags(a, "A carried", "which B carries"))
+            .or_else(|| lags(b, "B carried", "which A carries"));
         let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
         let by_cpu = group.of_cpu.as_ref().map(|(input, verdict)| pairs(input, verdict)).filter(|cpu| {
             verdict == Verdict::Open && group.standing.proves && cpu.by_interval(margin) == Verdict::Worse

@@ -172,8 +172,6 @@ pub struct GainView {
     pub group: GroupId,
     /// The cell with the recommended value.
     pub cell: Option<CellId>,
-    /// The current value, for people.
-    pub default: String,
     /// How much faster the recommended value is, as a share: 0.5 is one and a half times as fast.
     pub gain: Option<f64>,
     /// Lower end of its interval.
