@@ -28,7 +28,7 @@ fn sizes() {
     for flag in ["--read-size", "--write-size"] {
         check(&format!("stream {flag} 0"), &[flag, "0 is out of range: use 1 to 16M"]);
         check(&format!("stream {flag} -1"), &[flag, "`-1` is negative"]);
-        check(&format!("stream {flag} -1K"), &[flag, "`-1K` is negative"]);
+        check(&format!("stream {flag}=-1K"), &[flag, "`-1K` is negative"]);
         check(&format!("stream {flag} 17M"), &[flag, "17M is out of range: use 1 to 16M"]);
         check(&format!("stream {flag} 1Q"), &[flag, "`Q` in `1Q` is not a unit", "KiB"]);
         check(&format!("stream {flag} 64K..1K"), &[flag, "in the wrong order", "smaller end first"]);

@@ -231,10 +231,10 @@ fn resumed_plan_is_shown_first() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("report export").exits(0).stdout;
-    bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
-        "session 1 of plan stream continues to analysis 2 of 3\n",
-        "read-size  compared  4K 64K",
-    ]);
+    bench
+        .run("stream --resume 1 --dry-run")
+        .exits(0)
+        .prints(&["session 1 of plan stream continues to analysis 2 of 3\n", "read-size  compared  4K 64K"]);
     bench.run("stream --resume 1 --until conclusive --dry-run").exits(0).prints(&["continues to analysis 3 of 3\n"]);
     bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
     assert_eq!(bench.run("report export").exits(0).stdout, before, "nothing was measured");
