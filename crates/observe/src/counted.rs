@@ -83,7 +83,7 @@ pub(super) struct ProgramCounts {
     pub(super) waits: u64,
     pub(super) uring: (u64, u64),
     /// The program that every observed process runs, or ran last.
-    programs: BTreeMap<u32, RunningProgram>,
+    pub(super) programs: BTreeMap<u32, RunningProgram>,
 }
 
 /// The result of the counting.
@@ -100,21 +100,6 @@ impl ProgramCounts {
     /// Registers a process that made a call: its program is read once.
     pub(super) fn met(&mut self, pid: u32) {
         self.programs.entry(pid).or_insert_with(|| RunningProgram::of(pid));
-    }
-
-    /// The program that a process runs.
-    pub(super) fn program(&self, pid: u32) -> RunningProgram {
-        self.programs.get(&pid).cloned().unwrap_or_default()
-    }
-
-    /// The name of every observed process.
-    pub(super) fn names(&self) -> BTreeMap<u32, String> {
-        self.programs.iter().map(|(pid, program)| (*pid, program.name.clone())).collect()
-    }
-
-    /// Number of processes observed.
-    pub(super) fn processes(&self) -> u64 {
-        self.programs.len() as u64
     }
 
     fn flow(&mut self, pid: u32, fd: i32) -> Option<&mut FdCounts> {
@@ -256,17 +241,17 @@ impl ProgramCounts {
     }
 
     /// Summarises the process tree of `root`.
-    pub(super) fn summary(mut self, root: u32) -> Summary {
+    pub(super) fn summary(&mut self, root: u32) -> Summary {
         self.closed.extend(std::mem::take(&mut self.open).into_values());
         self.threads_gone.extend(std::mem::take(&mut self.threads).into_values());
-        let threads = (self.threads_gone.len() as u64, most_at_once(self.threads_gone));
+        let threads = (self.threads_gone.len() as u64, most_at_once(self.threads_gone.iter().copied()));
         let mut by_process = BTreeMap::from([(root, 0)]);
         for flow in self.closed.iter().filter(|flow| !flow.end.start_up) {
             *by_process.entry(flow.pid).or_default() += flow.bytes();
         }
         let most = |(pid, bytes): &(&u32, &u64)| (**bytes, **pid == root);
         let worker = by_process.iter().max_by_key(most).map_or(root, |(pid, _)| *pid);
-        Summary { ends: views(self.closed), worker, threads }
+        Summary { ends: views(std::mem::take(&mut self.closed)), worker, threads }
     }
 }
 

@@ -172,7 +172,7 @@ impl ObservedProgram {
     }
 
     fn over(self, interrupted: bool) -> Observed {
-        let ObservedProgram { pid, limit, counted, mut cost, pace, first, mut traced, alone, ended, .. } = self;
+        let ObservedProgram { pid, limit, mut counted, mut cost, pace, first, mut traced, alone, ended, .. } = self;
         if !counted.is_coming_to_life() {
             traced.merge(&first);
         }
@@ -181,11 +181,9 @@ impl ObservedProgram {
             Ok(times) => cost.slowed = Some(times),
             Err(why) => cost.unknown = Some(why),
         }
-        let (processes, waits, uring) = (counted.processes().max(1), counted.waits, counted.uring);
-        let named = counted.program(pid);
-        let programs = counted.names();
         let summary = counted.summary(pid);
-        let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
+        let ProgramCounts { programs, waits, uring, .. } = counted;
+        let name = |pid| programs.get(&pid).map_or_else(|| descriptor::name_of(pid), |program| program.name.clone());
         let under = PeerProcess { ended, pid, name: name(pid) };
         let reads = most(&summary.ends, |end| end.reads.as_ref());
         let are_slow = reads.is_some_and(|reads| reads.slow_addresses > 0.5);
@@ -194,8 +192,8 @@ impl ObservedProgram {
             program: name(summary.worker),
             pid: summary.worker,
             under: (summary.worker != pid).then_some(under),
-            command: named.command,
-            processes,
+            command: programs.get(&pid).map(|program| program.command.clone()).unwrap_or_default(),
+            processes: programs.len().max(1) as u64,
             threads: summary.threads.0,
             threads_at_once: summary.threads.1,
             ends: summary.ends,
