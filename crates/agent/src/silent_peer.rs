@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::option;
 use bytegauge_sys::tcp_info::tcp_info;
-
 use bytegauge_traffic::EndError;
+use socket2::{SockRef, TcpKeepalive};
 
 /// How long a peer may be silent before it counts as gone, ms.
 const SILENT_MS: u64 = 5_000;
@@ -28,17 +28,12 @@ const KEPT_AFTER_SILENCE: Duration = Duration::from_millis(9_500);
 /// Enables detection of a dead host or network: after 2 s of silence the kernel probes every second, and gives up after
 /// [`SILENT_MS`].
 pub(super) fn watch(stream: &TcpStream) -> Result<(), EndError> {
-    let watched = [
-        option::KEEP_ALIVE.to(true),
-        option::KEEP_IDLE.to(2),
-        option::KEEP_INTERVAL.to(1),
-        option::KEEP_COUNT.to(3),
-        option::USER_TIMEOUT.to(SILENT_MS),
-    ];
-    watched
-        .iter()
-        .try_for_each(|wanted| option::set(stream.as_fd(), wanted))
-        .map_err(|error| EndError::Missing(error.to_string()))
+    let socket = SockRef::from(stream);
+    let second = Duration::from_secs(1);
+    let probes = TcpKeepalive::new().with_time(2 * second).with_interval(second).with_retries(3);
+    let patience = Some(Duration::from_millis(SILENT_MS));
+    let watched = socket.set_tcp_keepalive(&probes).and_then(|()| socket.set_tcp_user_timeout(patience));
+    watched.map_err(EndError::io("watching for a silent peer"))
 }
 
 /// Limits how long the next data may stay unacknowledged.

@@ -92,16 +92,6 @@ pub const USER_TIMEOUT: KernelOption =
 /// any (tcp(7)).
 pub const DEFER_ACCEPT: KernelOption =
     KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT") };
-/// `SO_KEEPALIVE`: the kernel periodically probes a silent peer.
-pub const KEEP_ALIVE: KernelOption = flag(libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE");
-/// `TCP_KEEPIDLE`, seconds of silence before the first probe.
-pub const KEEP_IDLE: KernelOption =
-    KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, "TCP_KEEPIDLE") };
-/// `TCP_KEEPINTVL`, seconds between two probes.
-pub const KEEP_INTERVAL: KernelOption =
-    KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, "TCP_KEEPINTVL") };
-/// `TCP_KEEPCNT`: number of unanswered probes before the connection fails with `ETIMEDOUT`.
-pub const KEEP_COUNT: KernelOption = int(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, "TCP_KEEPCNT");
 /// `TCP_CONGESTION`: the name of a congestion control, see [`available_congestion`].
 pub const CONGESTION: KernelOption =
     KernelOption { form: Form::Text, ..int(libc::IPPROTO_TCP, libc::TCP_CONGESTION, "TCP_CONGESTION") };
