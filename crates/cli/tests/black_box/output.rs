@@ -184,7 +184,7 @@ fn csv_is_one_row_a_cell() {
         assert_eq!(row[column("cell")], name(&cell["id"]));
         assert_eq!(row[column("read_size")], number(&cell["factors"]["read_size"]).to_string());
         assert_eq!(row[column("outcome")], name(&cell["outcome"]));
-        let rate: f64 = row[column("throughput_bytes_per_s")].parse().expect("a rate");
+        let rate: f64 = row[column("rate")].parse().expect("a rate");
         assert_eq!(Some(rate), cell["estimate"]["median"].as_f64());
     }
 }

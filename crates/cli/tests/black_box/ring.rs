@@ -75,7 +75,7 @@ fn completions_are_counted_and_checked() {
         let raw = Raw::of(&bench, 1);
         assert_eq!(raw.troubles(), [""; 0]);
         bench.run("report --full").exits(0).prints(&["NOPs through io_uring", "NOPs/s"]);
-        bench.run("report --format csv").exits(0).prints(&["nops_per_s", "cpu_ns_per_nop"]);
+        bench.run("report --format csv").exits(0).prints(&["NOPs/s", "cpu_ns_per_nop"]);
         bench.run("report --format markdown").exits(0).prints(&["NOPs through io", "ns a NOP"]);
         bench.run("report export --format csv").exits(0).prints(&["completed_nops", "submitted_nops"]);
     }
