@@ -24,14 +24,14 @@ const OTHERS_NOTICED: f64 = 0.05;
 const LATE_MUCH: f64 = 0.1;
 /// Starting a program is a noticeable part of shorter runs, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
-/// From this share on, calls that wait for a delayed acknowledgement affect the 99th percentile.
-const TAIL_SHARE: f64 = 0.01;
 /// A thread of a server with fewer than this many times its fair share of the calls is not reported.
 const UNEVEN: f64 = 1.25;
 /// From this share of lost datagrams on, loss is reported even where other options lose as many.
 pub const LOST_MUCH: f64 = 0.05;
-/// A smaller share of copies is not reported.
-const COPIES_NOTICED: f64 = 0.01;
+/// Harm that is reported from this share on where all options have it. Calls that wait for a delayed acknowledgement affect the 99th
+/// percentile.
+const SHARED_HARM: [(HarmKind, f64); 3] =
+    [(HarmKind::LostDatagrams, LOST_MUCH), (HarmKind::DelayedAcks, 0.01), (HarmKind::CopiedSends, 0.01)];
 
 /// Every finding of a session by itself.
 pub fn findings(view: &View, tests: &[Test]) -> Vec<Finding> {
@@ -46,8 +46,9 @@ fn warning(fact: Fact) -> Finding {
     Finding::new(fact, Severity::Warning)
 }
 
-fn note(fact: Fact) -> Finding {
-    Finding::new(fact, Severity::Note)
+/// A fact that is a caution in some cases, and a note in others.
+fn caution_if(is_caution: bool, fact: Fact) -> Finding {
+    Finding::new(fact, if is_caution { Severity::Warning } else { Severity::Note })
 }
 
 fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> Fact {
@@ -125,37 +126,33 @@ fn control(view: &View, group: &GroupView, test: &Test) -> Option<Finding> {
 fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Vec<Finding> {
     let Some(option) = test.option(&cell.id).filter(|option| option.trials > 0) else { return Vec::new() };
     let mut all: Vec<Finding> = option.harm.iter().map(|kind| warning(harmed(*kind, cell))).collect();
-    // An option that is surely slower is no candidate.
+    // An option that is surely slower is no candidate: most facts about it are no caution.
     let may_be_best = option.status != OptionStatus::Avoid && option.status != OptionStatus::Dropped;
-    // Loss that all options have is no reason to choose one, and still loss.
-    let loses = may_be_best && !option.harm.contains(&HarmKind::LostDatagrams);
-    let lost = cell.harm.lost_share.filter(|share| loses && *share >= LOST_MUCH);
-    all.extend(lost.map(|_| warning(harmed(HarmKind::LostDatagrams, cell))));
+    // Harm that all options have is no reason to choose one, and still harm.
+    let is_shared = |(kind, noticed): &(HarmKind, f64)| {
+        !option.harm.contains(kind) && harm::share(cell, *kind).is_some_and(|share| share >= *noticed)
+    };
+    let shared = SHARED_HARM.into_iter().filter(is_shared);
+    all.extend(shared.map(|(kind, _)| caution_if(may_be_best, harmed(kind, cell))));
     if group.spoken_against.contains(&cell.id) && may_be_best {
-        all.push(note(noise(NoiseCause::MeansDisagree, 0.0, None)));
+        all.push(caution_if(false, noise(NoiseCause::MeansDisagree, 0.0, None)));
     }
     if crate::words::relay_method(&cell.factors).is_some_and(|method| method.caveat().is_some()) {
         all.push(warning(Fact::NoBackPressure));
     }
     let drops = &cell.counters.tcp_drops;
     // A few in a session change no median.
-    let severity = if drops.values().sum::<u64>() >= cell.trials as u64 { Severity::Warning } else { Severity::Note };
-    all.extend((!drops.is_empty()).then(|| Finding::new(Fact::TcpDrops { counts: drops.clone() }, severity)));
+    let are_many = drops.values().sum::<u64>() >= cell.trials as u64;
+    all.extend((!drops.is_empty()).then(|| caution_if(are_many, Fact::TcpDrops { counts: drops.clone() })));
     let (failed, tried) = (cell.failed_trials, cell.trials + cell.failed_trials);
     if failed > 0 {
         let is_often = failed as f64 >= FAILED_OFTEN * tried as f64 && may_be_best;
-        let severity = if is_often { Severity::Warning } else { Severity::Note };
-        all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried, why: cell.failure.clone() }, severity));
+        all.push(caution_if(is_often, Fact::FailedTrials { trials: failed, of: tried, why: cell.failure.clone() }));
     }
     all.extend(speeds(view, cell, may_be_best));
-    let is_known = option.harm.contains(&HarmKind::DelayedAcks);
-    let waits = harm::delayed_share(cell).filter(|share| *share >= TAIL_SHARE && !is_known);
-    all.extend(waits.map(|_| warning(harmed(HarmKind::DelayedAcks, cell))));
-    // Of an option that is avoided anyway it is no caution.
-    let severity = if may_be_best { Severity::Warning } else { Severity::Note };
     let workers = cell.call.as_ref().and_then(|call| call.workers);
     let uneven = workers.filter(|workers| workers.most_share >= UNEVEN * workers.fair_share);
-    all.extend(uneven.map(|workers| Finding::new(Fact::UnevenWorkers { workers }, severity)));
+    all.extend(uneven.map(|workers| caution_if(may_be_best, Fact::UnevenWorkers { workers })));
     let is_named = test.safest().is_some_and(|own| own.id == cell.id);
     let drift = cell.drift.filter(|_| is_named);
     all.extend(drift.map(|trend| warning(Fact::Drift { first: trend.first, last: trend.last })));
@@ -163,15 +160,9 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
 }
 
 fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
-    let share = match kind {
-        HarmKind::Stalled => cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64),
-        HarmKind::MissedLoad => cell.behind,
-        HarmKind::DelayedAcks => harm::delayed_share(cell),
-        HarmKind::CutDatagrams => Some(harm::truncated_share(cell)),
-        compared => crate::view::harm::share(&cell.harm, compared),
-    };
     let longest = cell.harm.longest_ns.filter(|_| kind == HarmKind::StarvedClients);
-    Fact::Harm { harm: kind, share: share.unwrap_or(0.0), longest_s: longest.map(|ns| ns as f64 / 1e9) }
+    let share = harm::share(cell, kind).unwrap_or(0.0);
+    Fact::Harm { harm: kind, share, longest_s: longest.map(|ns| ns as f64 / 1e9) }
 }
 
 /// The share of the trials that ran slower than the others, or an average that is far from the median.
@@ -179,7 +170,7 @@ fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
     if let Some(SlowTrials { share: slow_share, least: times_least, most: times_most }) = cell.slow_trials() {
         let fact = Fact::SeveralSpeeds { slow_share, times_least, times_most };
         let matters = slow_share > SPEEDS_SHARE && may_be_best;
-        return Some(Finding::new(fact, if matters { Severity::Warning } else { Severity::Note }));
+        return Some(caution_if(matters, fact));
     }
     let (median, all) = cell.estimate.median.zip(rate_of_all(cell, view.plan.margin))?;
     let is_far = median > all * SPEEDS_APART && may_be_best;
@@ -197,8 +188,8 @@ fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Fin
     };
     let factors = group.varied.iter().filter(is_concerned).filter(|_| view.status != SessionStatus::Imported);
     // An option that is only ruled out is no recommendation.
-    let severity = if test.used().is_some() { Severity::Warning } else { Severity::Note };
-    factors.map(|factor| Finding::new(Fact::BeyondLoopback { factor: factor.clone() }, severity)).collect()
+    let is_named = test.used().is_some();
+    factors.map(|factor| caution_if(is_named, Fact::BeyondLoopback { factor: factor.clone() })).collect()
 }
 
 /// Whether the loopback interface was used in place of a network.
@@ -212,8 +203,7 @@ fn dropped(view: &View, test: &Test) -> Option<Finding> {
     let options = test.with(OptionStatus::Dropped).count();
     // The screen of changes names them.
     let is_of_values = view.tune.as_ref().is_some_and(|tune| tune.changes.is_none());
-    let severity = if is_of_values { Severity::Warning } else { Severity::Note };
-    (options > 0).then(|| Finding::new(Fact::NotMeasured { what: Unmeasured::Options, options }, severity))
+    (options > 0).then(|| caution_if(is_of_values, Fact::NotMeasured { what: Unmeasured::Options, options }))
 }
 
 /// How the recommendations of an earlier session did in a user's program.
@@ -242,18 +232,16 @@ fn session_wide(view: &View) -> Vec<Finding> {
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let sum = |of: fn(&CellView) -> usize| candidates().map(of).sum::<usize>() as f64;
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
-    let by =
-        |is_noticed: bool, fact: Fact| Finding::new(fact, if is_noticed { Severity::Warning } else { Severity::Note });
     let others = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED);
     let is_busy = others.is_some_and(|cpus| cpus > OTHER_LOAD_DISTURBED_CPUS);
     if let Some(cpus) = others {
         let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
-        all.push(by(is_busy, noise(NoiseCause::OtherPrograms, cpus, allowed)));
+        all.push(caution_if(is_busy, noise(NoiseCause::OtherPrograms, cpus, allowed)));
     }
     if hit > 0.0 {
         // One cause is enough for the screen: the one that a user can end.
         let is_noticed = !is_busy && view.environment.steal_share.is_none_or(|share| share > STEAL_DISTURBED);
-        all.push(by(is_noticed, noise(NoiseCause::Steal, hit, Some(trials))));
+        all.push(caution_if(is_noticed, noise(NoiseCause::Steal, hit, Some(trials))));
     }
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         all.push(warning(noise(NoiseCause::Throttled, us as f64 / 1e6, None)));
@@ -267,7 +255,6 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(noise(NoiseCause::Harness, share, None)));
     }
-    all.extend(copied(view));
     all.extend(unasked_congestion(view));
     all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
         NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone() })),
@@ -297,15 +284,6 @@ fn late(cell: &CellView) -> Option<(f64, f64)> {
         Some((cell.median(late)?, of_ns)).filter(|(late_ns, of_ns)| *late_ns > LATE_MUCH * of_ns)
     });
     known.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
-}
-
-/// Sends that asked for no copy and were copied, where all options have them: no option is worse for it.
-fn copied(view: &View) -> Option<Finding> {
-    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let shares: Vec<f64> = candidates.filter_map(|cell| cell.harm.copied_share).collect();
-    let least = shares.iter().copied().reduce(f64::min)?;
-    (least >= COPIES_NOTICED)
-        .then(|| warning(Fact::Harm { harm: HarmKind::CopiedSends, share: least, longest_s: None }))
 }
 
 /// The congestion control of most systems.

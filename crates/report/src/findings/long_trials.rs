@@ -1,16 +1,27 @@
 //! The results of the long-trial check.
 
-use bytegauge_model::{CellId, CellKind};
+use bytegauge_model::CellKind;
 
 use super::{Fact, Finding, LongTrials, Severity};
-use crate::view::numbers::{AuditFinding, AuditRival, AuditView, CellView, GroupView, View};
+use crate::view::numbers::{AuditFinding, CellView, GroupView, View};
 
 /// One finding for each test that was checked, and one for those that were not.
 pub fn findings(view: &View) -> Vec<Finding> {
     let window_s = view.audit.map_or(0.0, |all| all.window_ns as f64 / 1e9);
     let fact = |result, lower, upper| Fact::LongTrials { result, window_s, lower, upper };
-    let checked = view.groups.iter().filter_map(|group| Some((group, group.audit.as_ref()?)));
-    let mut all: Vec<Finding> = checked.map(|(group, audit)| of_test(group, audit, &fact)).collect();
+    let of_test = |group: &GroupView| {
+        let audit = group.audit.as_ref()?;
+        let better = audit.rivals.iter().find(|rival| audit.better.as_ref() == Some(&rival.cell));
+        let (result, severity) = match audit.finding {
+            AuditFinding::Contradicts => (LongTrials::Contradict, Severity::Error),
+            AuditFinding::Holds => (LongTrials::Confirm, Severity::Note),
+            AuditFinding::Open => (LongTrials::Open, Severity::Note),
+        };
+        let (lower, upper) = better.map_or((None, audit.bound), |rival| (rival.slower_lower, rival.slower_upper));
+        let finding = Finding::new(fact(result, lower, upper), severity).of_test(&group.id).of_option(&audit.choice);
+        Some(finding.with_other(audit.better.as_ref()))
+    };
+    let mut all: Vec<Finding> = view.groups.iter().filter_map(of_test).collect();
     // Each test alone decides nothing, and all of them together do.
     let none_alone = all.iter().all(|finding| finding.severity != Severity::Error);
     if view.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts && none_alone) {
@@ -22,25 +33,6 @@ pub fn findings(view: &View) -> Vec<Finding> {
         all.push(if missing.len() == view.groups.len() { one } else { one.of_test(&first.id) });
     }
     all
-}
-
-fn of_test(
-    group: &GroupView,
-    audit: &AuditView,
-    fact: &dyn Fn(LongTrials, Option<f64>, Option<f64>) -> Fact,
-) -> Finding {
-    let rival_of = |id: &CellId| audit.rivals.iter().find(|rival: &&AuditRival| rival.cell == *id);
-    let is_slower = |rival: &&AuditRival| rival.slower_lower.is_some_and(|lower| lower > 0.0);
-    let (result, severity, rival, upper) = match audit.finding {
-        AuditFinding::Contradicts => {
-            (LongTrials::Contradict, Severity::Error, audit.better.as_ref().and_then(rival_of), None)
-        }
-        AuditFinding::Holds => (LongTrials::Confirm, Severity::Note, None, audit.bound),
-        AuditFinding::Open => (LongTrials::Open, Severity::Note, audit.rivals.iter().find(is_slower), audit.bound),
-    };
-    let (lower, upper) = rival.map_or((None, upper), |rival| (rival.slower_lower, rival.slower_upper));
-    let finding = Finding::new(fact(result, lower, upper), severity).of_test(&group.id).of_option(&audit.choice);
-    finding.with_other(rival.map(|rival| &rival.cell))
 }
 
 /// Longer trials of confirmation need no check, nanoseconds.

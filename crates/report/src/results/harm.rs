@@ -3,9 +3,9 @@
 
 use bytegauge_bottleneck::OFFERED_SHARE;
 
-use crate::view::bottleneck_inputs;
 use crate::view::calls::waiting;
 use crate::view::numbers::{CellView, HarmKind};
+use crate::view::{self, bottleneck_inputs};
 
 /// Shares of failures or cut datagrams below this one are not reported where all options have them.
 const NOTICED: f64 = 0.01;
@@ -15,13 +15,13 @@ const DELAYED_MIN: f64 = 0.5;
 
 /// The harm of an option.
 pub fn of(cell: &CellView) -> Vec<HarmKind> {
-    let failed = cell.call.as_ref().and_then(|call| call.failed_share).unwrap_or(0.0);
+    let failed = cell.call.as_ref().and_then(|call| call.failed_share);
     let found = [
         (cell.stalls, HarmKind::Stalled),
         (cell.behind.is_some(), HarmKind::MissedLoad),
-        (delayed_share(cell) >= Some(DELAYED_MIN), HarmKind::DelayedAcks),
-        (failed >= NOTICED, HarmKind::FailedCalls),
-        (truncated_share(cell) >= NOTICED, HarmKind::CutDatagrams),
+        (share(cell, HarmKind::DelayedAcks) >= Some(DELAYED_MIN), HarmKind::DelayedAcks),
+        (failed >= Some(NOTICED), HarmKind::FailedCalls),
+        (share(cell, HarmKind::CutDatagrams) >= Some(NOTICED), HarmKind::CutDatagrams),
     ];
     let mut all: Vec<HarmKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
     all.extend(&cell.harmful);
@@ -41,12 +41,15 @@ pub fn is_avoided(harm: &[HarmKind]) -> bool {
     harm.iter().any(|kind| *kind != HarmKind::CopiedSends)
 }
 
-/// The share of the calls that wait for a delayed acknowledgement; `None` where none can.
-pub fn delayed_share(cell: &CellView) -> Option<f64> {
-    Some(waiting(cell.call.as_ref()?, &cell.counters)?.slow_share)
-}
-
-/// The share of the datagrams that came which were cut off by the buffer of the reader.
-pub fn truncated_share(cell: &CellView) -> f64 {
-    cell.datagrams.as_ref().map_or(0.0, |seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
+/// The share of the trials, the load, the calls or the datagrams of an option that harm of this kind affects; `None` where it cannot.
+pub fn share(cell: &CellView, kind: HarmKind) -> Option<f64> {
+    match kind {
+        HarmKind::Stalled => cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64),
+        HarmKind::MissedLoad => cell.behind,
+        HarmKind::DelayedAcks => Some(waiting(cell.call.as_ref()?, &cell.counters)?.slow_share),
+        HarmKind::CutDatagrams => {
+            cell.datagrams.as_ref().map(|seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
+        }
+        compared => view::harm::share(&cell.harm, compared),
+    }
 }
