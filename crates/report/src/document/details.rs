@@ -8,9 +8,6 @@ use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
 use crate::words::number::{number, share, size};
 
-/// Lines of more cells than this are only in JSON.
-const CELLS_MAX: usize = 6;
-
 /// The counts of a test that fit no column, and the cost of calls and bytes, a sentence each.
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
     let rows = rows(view, group);
@@ -73,17 +70,7 @@ const LOSS_NOTICED: f64 = 0.0001;
 
 /// Where datagrams were lost; none without datagrams.
 fn datagrams(rows: &Rows) -> Vec<String> {
-    let lossy: Vec<String> = rows.cells.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect();
-    let more = lossy.len().saturating_sub(CELLS_MAX);
-    lossy
-        .into_iter()
-        .take(CELLS_MAX)
-        .chain((more > 0).then(|| format!("{more} more lost some: --format json")))
-        .collect()
-}
-
-fn lost(cell: &CellView) -> String {
-    share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share))
+    rows.cells.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect()
 }
 
 /// Where a cell's datagrams were lost, and other events; `None` if next to none.
@@ -100,7 +87,12 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, place)| format!("{} {place}", share(Some(count as f64 / datagrams.lost.max(1) as f64))))
         .collect();
-        phrases.push(format!("{} of {} sent were lost: {}", lost(cell), datagrams.sent, places.join(", ")));
+        phrases.push(format!(
+            "{} of {} sent were lost: {}",
+            share(datagrams.lost_share),
+            datagrams.sent,
+            places.join(", ")
+        ));
         let worst = share(datagrams.worst_burst_share);
         let of_bursts = |lossy| format!("{} of the bursts lost some, the worst one {worst}", share(Some(lossy)));
         phrases.extend(datagrams.lossy_burst_share.map(of_bursts));

@@ -81,7 +81,7 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             // The operation names the host, and the options what is compared.
             "read_size" | "write_size" | "host" | "direction" | "compare" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
-            "flows" => (varies || always).then(|| connections(&level)).flatten(),
+            "flows" => level.number().filter(|_| varies || always).map(|flows| counted(flows as usize, "connection")),
             "slo" => level.name().map(phrase::objective),
             "duration" => durations_differ(view, conditions).then(|| word(name, &level)).flatten(),
             "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
@@ -121,13 +121,6 @@ fn word(name: &str, level: &Level) -> Option<String> {
         "request" => Some(phrase::level(name, level)),
         _ => phrase::word(name, level),
     }
-}
-
-fn connections(level: &Level) -> Option<String> {
-    Some(match level.number()? {
-        1 => "1 connection".into(),
-        many => format!("{many} connections"),
-    })
 }
 
 /// The sizes of the other end, where the program is one end alone.

@@ -6,13 +6,10 @@ use std::collections::BTreeMap;
 use bytegauge_model::EffectiveOptions;
 use bytegauge_model::option::{self, OPTIONS, OptionRow};
 use bytegauge_model::trial::effective;
-use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, factor};
+use bytegauge_model::{CellKind, EndRole, Level, Spec, Trial, factor};
 use serde_json::Value;
 
 use super::numbers::{CellView, OptionView};
-
-/// Options that notes name; the others are counted.
-const LISTED: usize = 4;
 
 /// Every option that was requested, or that an end reports.
 pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
@@ -70,11 +67,6 @@ pub fn notes(cells: &[CellView]) -> Vec<String> {
             changed.extend(text.filter(|text| !changed.contains(text)));
         }
     }
-    let more = changed.len().saturating_sub(LISTED);
-    changed.truncate(LISTED);
-    if more > 0 {
-        changed.push(format!("{more} more requests of options are not in force as asked; --format json has them"));
-    }
     changed
 }
 
@@ -83,25 +75,20 @@ fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     let levels = &cell.factors;
     let (expected, sets) = expected(row, levels)?;
     let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
-    let differ: Vec<(&'static str, &Value)> = [("source", &view.source), ("sink", &view.sink)]
+    let differ: Vec<(EndRole, &Value)> = levels
+        .workload()
+        .path_ends()?
         .into_iter()
+        .zip([&view.source, &view.sink])
         .zip(sets)
         .filter(|((_, found), sets)| *sets && !found.is_null() && **found != value(&expected))
         .map(|(end, _)| end)
         .collect();
-    let found = differ.iter().map(|&(end, found)| Some(format!("{} at the {}", shown(found)?, end_name(levels, end))));
+    let found = differ.iter().map(|(end, found)| Some(format!("{} at the {end}", shown(found)?)));
     let found: Vec<String> = found.collect::<Option<_>>()?;
     let in_force: Level = serde_json::from_value(differ.first()?.1.clone()).ok()?;
     let (asked, why) = (shown(&view.requested)?, row.explained(&expected, &in_force));
     Some(format!("--{} {asked}: {} is {}: {why}", factor.flag(), row.name, found.join(" and ")))
-}
-
-fn end_name(levels: &Spec, end: &'static str) -> &'static str {
-    match (levels.workload(), end) {
-        (Workload::Call, "source") => "client",
-        (Workload::Call, _) => "server",
-        _ => end,
-    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn each_test_recommends_an_option_of_its_own() {
     let sizes = view.groups.iter().map(|group| group.recommendation.cell.as_ref().and_then(|id| view.cell(id)));
     let sizes: Vec<_> = sizes.map(|cell| cell.and_then(|cell| cell.level("read_size").number())).collect();
     assert!(sizes[2] > sizes[0], "{sizes:?}");
-    assert!(phrases(&view, "scope").contains("connections 4 to 44 ms after they opened"), "{view:?}");
+    assert!(phrases(&view, "scope").contains("connections 4 ms to 44 ms after they opened"), "{view:?}");
 }
 
 #[test]
@@ -621,8 +621,8 @@ fn different_ages_of_connections_are_reported() {
         }
         phrases(&view(&data), "scope")
     };
-    assert!(holds(1).contains("connections 4 to 44 ms after they opened"), "{}", holds(1));
-    assert!(holds(10).contains("connections 4 to 440 ms after they opened"), "{}", holds(10));
+    assert!(holds(1).contains("connections 4 ms to 44 ms after they opened"), "{}", holds(1));
+    assert!(holds(10).contains("connections 4 ms to 440 ms after they opened"), "{}", holds(10));
 }
 
 #[test]
