@@ -3,7 +3,7 @@
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::session::NoteKind;
 use bytegauge_model::unit::{audit_after_ns, forecast};
-use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, SessionStatus};
+use bytegauge_model::{COMPARED_CONDITIONS, CellKind, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::further_steps::{self, again_instead, again_with, resuming, round_below};
@@ -122,21 +122,15 @@ fn continue_session(view: &Results) -> Vec<NextStep> {
     vec![resume(view, if is_until { &CONCLUSIVE } else { &[] }, "continue the session", most_ns)]
 }
 
-/// The most frequent error of the calls of a session, by its class.
-fn most_failed(view: &Results) -> Option<ErrorClass> {
-    let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
-    errors.max_by_key(|error| error.count).map(|error| error.class)
-}
-
 /// The session once more, after the reason of failures is removed.
 fn after_failures(view: &Results) -> NextStep {
     let slo = longer_objective(view);
-    let more_time = slo.as_ref().map(|slo| format!("allow a longer time, such as --slo {slo}"));
-    let fix = more_time.as_deref().or(most_failed(view).and_then(remedy_of)).unwrap_or("fix the reason above");
-    match slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
-        Some(command) => step(&command, "allow a longer time"),
-        None => again(view, None, &format!("{fix}, then run it again")),
+    if let Some(command) = slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
+        return step(&command, "allow a longer time");
     }
+    let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
+    let most = errors.max_by_key(|error| error.count).and_then(|error| remedy_of(error.class));
+    again(view, None, &format!("{}, then run it again", most.unwrap_or("fix the reason above")))
 }
 
 /// An objective that an option may keep where none was kept: a few times the lowest percentile.

@@ -20,7 +20,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     let common = common(view, &groups, pinned.is_some());
     let parts = [
         unanalysed(view),
-        is_of_rings(&groups).then(|| NOPS.to_owned()),
+        groups.iter().any(|spec| spec.workload() == Workload::Ring).then(|| NOPS.to_owned()),
         pinned,
         loopback(view),
         (!common.is_empty()).then(|| common.join(", ")),
@@ -50,10 +50,6 @@ pub fn lines(results: &Results) -> Vec<String> {
 /// The scope of the rates of NOPs.
 const NOPS: &str = "a NOP is an upper bound for every io_uring program here: it has no socket, no copy and no wake-up, so it does not \
                     show how fast real operations are (run tcp-echo does)";
-
-fn is_of_rings(groups: &[Spec]) -> bool {
-    groups.iter().any(|conditions| conditions.workload() == Workload::Ring)
-}
 
 /// The conditions that all tests share, where they are no default.
 fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
@@ -144,10 +140,9 @@ fn loopback(view: &View) -> Option<String> {
 fn when(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
     let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    let measured = view.elapsed_ns.map(|ns| format!("these {}", seconds(ns)));
     let measured = match view.status {
         SessionStatus::Imported => Some("these trials".to_owned()),
-        _ => measured,
+        _ => view.elapsed_ns.map(|ns| format!("these {}", seconds(ns))),
     };
     let day = view.started.get(..10).unwrap_or(&view.started).to_owned();
     let age = age.map(|(from, to)| aged(from, to));

@@ -182,7 +182,8 @@ fn of_program(results: &Results, test: &Test) -> Option<String> {
 
 /// `a run takes 220 ms instead of 1.08 s. That is 3.16 to 7.33 times as fast, with 95 % confidence.`
 fn gain_of(results: &Results, test: &Test, options: [&OptionResult; 2], (lower, upper): (f64, f64)) -> String {
-    let [then, before] = options.map(|option| amount(results, test, option));
+    let [then, before] =
+        options.map(|option| rate_with_unit(results, test, option).trim_end_matches(" a run").to_owned());
     let verb = if time_of_a_run(test).is_some() { "a run takes" } else { "it reaches" };
     let (range, level) = (times_range(lower, upper), percent(results.plan.level));
     format!("{verb} {then} instead of {before}. That is {range} times as fast, with {level} confidence.")
@@ -218,10 +219,6 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
 /// `4.98 to 5.45`: how many times as fast.
 fn times_range(lower: f64, upper: f64) -> String {
     ShareScale { multiples: true }.interval(lower, upper).replace('×', "").replace('–', " to ")
-}
-
-fn amount(results: &Results, test: &Test, option: &OptionResult) -> String {
-    rate_with_unit(results, test, option).trim_end_matches(" a run").to_owned()
 }
 
 /// `SLOWER  B takes 63 to 77 % longer than A (pairs, 95 %); 2 % is allowed.`

@@ -134,10 +134,9 @@ fn details(report: &Report, style: &TerminalStyle, layout: &Layout) -> Vec<Strin
 fn status(report: &Report) -> String {
     let started = report.started.replace('T', " ").replace('Z', " UTC");
     let analyses = report.groups.iter().filter_map(|group| group.analysis.as_ref());
-    let status = match analyses.max_by_key(|analysis| (analysis.done, !analysis.cut_short)) {
+    let status = match analyses.max_by_key(|analysis| analysis.done) {
         Some(analysis) if analysis.of > 1 && report.status == SessionStatus::Complete => {
-            let end = if analysis.cut_short { ", with fewer blocks than planned" } else { "" };
-            format!("complete, after {} of at most {} analyses{end}", analysis.done, analysis.of)
+            format!("complete, after {} of at most {} analyses", analysis.done, analysis.of)
         }
         _ => report.status.name().to_owned(),
     };

@@ -61,18 +61,14 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
     let any_interval = drops && options.iter().any(|option| option.slower_upper.is_some());
     let measured = |option: &&OptionResult| option.trials > 0;
     let any_harmless = options.iter().filter(measured).any(|option| !harm::is_avoided(&option.harm));
-    for option in options.iter_mut().filter(|option| option.trials > 0) {
-        let is_harmful = any_harmless && harm::is_avoided(&option.harm);
-        option.status = match option.status {
-            // One that stopped later has the reason.
-            OptionStatus::Undecided
-                if option.slower_upper.is_none() && any_interval && !is_harmful && option.reason.is_none() =>
-            {
-                OptionStatus::Dropped
-            }
-            OptionStatus::Undecided if is_harmful => OptionStatus::Avoid,
-            status => status,
-        };
+    for option in options.iter_mut().filter(|option| option.trials > 0 && option.status == OptionStatus::Undecided) {
+        // One that stopped later has the reason.
+        let is_dropped = any_interval && option.slower_upper.is_none() && option.reason.is_none();
+        if any_harmless && harm::is_avoided(&option.harm) {
+            option.status = OptionStatus::Avoid;
+        } else if is_dropped {
+            option.status = OptionStatus::Dropped;
+        }
     }
 }
 

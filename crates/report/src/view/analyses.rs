@@ -98,7 +98,6 @@ impl SessionAnalyses {
             proves: done.is_some(),
             view: Some(InterimView {
                 done: done.map_or(0, |analysis| analysis.number),
-                cut_short: done.is_some_and(|analysis| analysis.blocks < analyses[0].blocks),
                 of,
                 level: analyses[0].level,
                 blocks: judged.unwrap_or(0),

@@ -121,6 +121,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
     };
     let CellLimit { name, sentence, evidence } = limit(&known, call.as_ref(), ring.as_ref());
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
+    let was_stolen_from = |trial: &&&Trial| trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0);
     let [above_best_lower, above_best_upper] = siblings.above_best;
     CellView {
         id: settled.cell.id.clone(),
@@ -133,7 +134,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         outcome,
         reason,
         trials: settled.trials.len(),
-        stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
+        stolen_trials: settled.trials.iter().filter(was_stolen_from).count(),
         failed_trials: settled.failed.len(),
         failure: settled.failed.last().and_then(|trial| trial.outcome.reason()).map(str::to_owned),
         behind: siblings.behind,
@@ -188,10 +189,6 @@ fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
 fn charged<'a>(phrases: impl Iterator<Item = &'a str>) -> Option<String> {
     let ways: BTreeSet<&str> = phrases.collect();
     (!ways.is_empty()).then(|| ways.into_iter().collect::<Vec<_>>().join("; in other trials "))
-}
-
-fn was_stolen_from(trial: &Trial) -> bool {
-    trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0)
 }
 
 /// The choices that vary in the session, as tables name an option; else its engine and sizes.

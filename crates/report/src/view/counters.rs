@@ -106,6 +106,8 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
     let (source, sink, deaths) = sums?;
     // Earlier versions did not count the bursts that lost any.
     let burst = settled.cell.factors.burst().filter(|_| deaths.lost == 0 || sink.lossy_bursts > 0);
+    // Where they arrive on another host, it would be this one's kernel that is blamed.
+    let arrive_here = settled.cell.factors.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source);
     // A call that sends several datagrams may begin in a burst and end in the next one.
     let share = |part, of| ratio(part, of).map(|share| share.min(1.0));
     Some(DatagramView {
@@ -123,13 +125,8 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         cut_bytes: sink.cut_bytes,
         sends_refused: source.refused,
         datagrams_per_packet: ratio(sink.total, sink.total_packets),
-        // Where they arrive on another host, it would be this one's that is blamed.
-        namespace: namespace(trials).filter(|_| arrives_here(&settled.cell.factors)),
+        namespace: namespace(trials).filter(|_| arrive_here),
     })
-}
-
-fn arrives_here(levels: &Spec) -> bool {
-    levels.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source)
 }
 
 /// The kernel's counts of UDP meanwhile, of all programs.

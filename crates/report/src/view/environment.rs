@@ -4,7 +4,7 @@
 //! Facts are searched by name at any depth, so that a store of another version can be read. A missing fact is unknown, never
 //! assumed.
 
-use bytegauge_model::{BlockRecord, CellKind, SessionStatus};
+use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, OTHER_LOAD_MUCH, grade};
 use serde_json::{Map, Value};
 
@@ -40,7 +40,9 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         turbo_known: fact(machine, "turbo").is_some(),
     });
     // Imported trials have no machine, so a grade would have no basis.
-    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && have_no_facts(&data.blocks);
+    let unknown = data.record.status == SessionStatus::Imported
+        && machine.as_object().is_none_or(Map::is_empty)
+        && surroundings().all(|seen| seen.steal_share.is_none() && seen.foreign_cpus.is_none());
     let reasons = match unknown {
         true => vec!["imported: nothing is known about the machine".to_owned()],
         false => judged.reasons.iter().map(ToString::to_string).collect(),
@@ -55,10 +57,6 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         twin_reach,
         facts: facts(machine),
     }
-}
-
-fn have_no_facts(blocks: &[BlockRecord]) -> bool {
-    blocks.iter().all(|block| block.surroundings.steal_share.is_none() && block.surroundings.foreign_cpus.is_none())
 }
 
 impl EnvironmentView {
@@ -121,10 +119,6 @@ pub fn fact<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 pub fn cpus(machine: &Value) -> Option<u64> {
     let allowed = fact(machine, "allowed").and_then(|cpus| cpus.as_array().map(|list| list.len() as u64));
     allowed.or_else(|| fact(machine, "online")?.as_u64()).filter(|cpus| *cpus > 0)
-}
-
-fn has_facts(machine: &Value) -> bool {
-    machine.as_object().is_some_and(|map| !map.is_empty())
 }
 
 /// The facts as read, without those that the grade uses.

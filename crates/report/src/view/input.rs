@@ -38,6 +38,7 @@ impl<'a> CompareInput<'a> {
         let analyses = SessionAnalyses::of(&session.groups, session.record.status, method.level);
         let blocks = Blocks::of(&session.blocks, |group| analyses.judged(&session.groups, &group_blocks, group));
         let settled = settled(session, &blocks);
+        let planned = || Cost::deserialize(session.record.plan.get("objective")?).ok();
         CompareInput {
             settled,
             blocks,
@@ -45,14 +46,9 @@ impl<'a> CompareInput<'a> {
             varied: plan_varied(session),
             method,
             analyses,
-            objective: settings.objective.or_else(|| planned_objective(&session.record.plan)),
+            objective: settings.objective.or_else(planned),
         }
     }
-}
-
-/// The objective that a plan was measured with.
-fn planned_objective(plan: &serde_json::Value) -> Option<Cost> {
-    Cost::deserialize(plan.get("objective")?).ok()
 }
 
 /// How a session is judged.

@@ -34,11 +34,8 @@ pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 
         errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
     };
     let reported = sum(|error| error.class == ErrorClass::BacklogFull);
-    reported.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
-}
-
-fn is_silence(error: &ErrorView) -> bool {
-    error.class == ErrorClass::TimedOut && error.phase == ErrorPhase::Connect
+    let silent = sum(|error| error.class == ErrorClass::TimedOut && error.phase == ErrorPhase::Connect);
+    reported.saturating_add(silent.min(listen_overflows.unwrap_or(0)))
 }
 
 #[cfg(test)]

@@ -247,7 +247,6 @@ mod tests {
     fn blocks_are_left_where_they_should_decide() {
         let analysis = |blocks: usize, next_blocks: Option<usize>| InterimView {
             done: 1,
-            cut_short: false,
             of: 3,
             level: 0.98,
             blocks,

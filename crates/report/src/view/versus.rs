@@ -180,18 +180,16 @@ fn differs(own: &Spec, other: &Spec) -> BTreeMap<String, String> {
 
 /// The common levels of both that differ from the default.
 fn alike(a: &Spec, b: &Spec) -> String {
-    let reported = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
-    let same = factor::of(a.workload()).filter(|row| {
-        row.name != "value" && a.get(row.name) == b.get(row.name) && reported(row.name) && !is_nothing(&a.get(row.name))
-    });
+    // A level may ask for nothing.
+    let is_asked = |level: Level| match level {
+        Level::Absent | Level::Number(0) => false,
+        level => !level.is_auto() && !matches!(level.name(), Some("none" | "off" | "max" | "direct")),
+    };
+    let is_same = |name: &str| name != "value" && a.get(name) == b.get(name);
+    let same = factor::of(a.workload()).filter(|row| is_same(row.name) && is_asked(a.get(row.name)));
     same.map(|row| format!("{} {}", phrase::in_code(row.name), phrase::level(row.name, &a.get(row.name))))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-/// A level that asks for nothing.
-fn is_nothing(level: &Level) -> bool {
-    matches!(level, Level::Number(0)) || matches!(level.name(), Some("none" | "off" | "max" | "direct"))
 }
 
 /// Whether runs are rated by what was counted meanwhile.

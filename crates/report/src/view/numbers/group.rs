@@ -119,9 +119,6 @@ pub struct BlocksView {
 pub struct InterimView {
     /// Completed analyses; the results rest on the last of them. 0: there is no result yet.
     pub done: usize,
-    /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.
-    #[serde(skip)]
-    pub cut_short: bool,
     /// Looks that there are at most.
     pub of: usize,
     /// Confidence of each, as a share; together they keep the session's.
