@@ -155,9 +155,9 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
   const pictures = compared ? [scale(ground, multiples)] : [];
   const heads = ["", ...slower.map(head), ...pictures, "", ...numbers.map(head)];
   const rows = texts.rows.map((id, at) => ({ id, at }));
-  // Those with an interval come first.
+  // Where there is no room for all, those with an interval come first.
   const without = ({ id }: { id: string }) => Number(options.get(id)?.slower_upper == null);
-  rows.sort((a, b) => without(a) - without(b));
+  if (rows.length > ROWS_MAX) rows.sort((a, b) => without(a) - without(b));
   return table(test.title, heads, rows.slice(0, ROWS_MAX).map(row), { kind: "options cards" });
 }
 

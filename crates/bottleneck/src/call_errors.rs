@@ -145,10 +145,11 @@ fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
              ECONNRESET where data lay unread (unix(7)) or the connection had not been accepted"
         );
     }
+    let unread = if phase == ErrorPhase::Idle { "bytes" } else { "bytes of the request" };
     let how = match (of.linger_zero, of.external) {
-        (true, _) => "with SO_LINGER 0, which sends RST even when all was read",
-        (false, true) => "with bytes unread, as a process that is killed may, or with SO_LINGER 0",
-        (false, false) => "with bytes unread, as a process that is killed may",
+        (true, _) => "with SO_LINGER 0, which sends RST even when all was read".to_owned(),
+        (false, true) => format!("with {unread} unread, as a process that is killed may, or with SO_LINGER 0"),
+        (false, false) => format!("with {unread} unread, as a process that is killed may"),
     };
     match phase {
         ErrorPhase::Connect => {
@@ -228,12 +229,16 @@ mod tests {
     #[test]
     fn resets_name_their_end_and_their_cause() {
         let reset = |phase| error(ErrorClass::Reset, phase, 512, 100);
-        check(&reset(ErrorPhase::FirstByte), &PLAIN, &["the server closed with bytes unread", "waiting for the reply"]);
+        check(
+            &reset(ErrorPhase::FirstByte),
+            &PLAIN,
+            &["closed with bytes of the request unread", "waiting for the reply"],
+        );
         check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 sent bytes of requests", "100 bytes of replies"]);
         let abrupt = Circumstances { linger_zero: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
         let external = Circumstances { external: true, ..PLAIN };
-        check(&reset(ErrorPhase::Reply), &external, &["bytes unread", "or with SO_LINGER 0"]);
+        check(&reset(ErrorPhase::Reply), &external, &["request unread", "or with SO_LINGER 0"]);
     }
 
     #[test]

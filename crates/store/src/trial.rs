@@ -4,9 +4,7 @@
 use std::sync::LazyLock;
 
 use bytegauge_model::end::END_ROLES;
-use bytegauge_model::{
-    Bin, ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, SessionId, Stage, Trial,
-};
+use bytegauge_model::{Bin, ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, SessionId, Stage, Trial};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 

@@ -6,25 +6,42 @@
 //!
 //! Never remembers a mask or restores one.
 
-use std::{fs, io};
+use std::io;
 
-use crate::{errno, topology};
+use crate::errno;
 
 /// Bits in one word of an affinity mask.
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Far above the largest `CONFIG_NR_CPUS`.
-const CAPACITY: usize = 1 << 20;
+/// CPUs in a mask of the first attempt: the size of glibc's `cpu_set_t`.
+const FIRST_CAPACITY: usize = 1024;
 
-/// The CPUs that the calling thread may run on, ascending (`Cpus_allowed_list`, proc_pid_status(5)).
+/// The end of the doubling below, far above the largest `CONFIG_NR_CPUS`.
+const LAST_CAPACITY: usize = 1 << 20;
+
+/// The CPUs that the calling thread may run on, ascending.
+///
+/// Works on machines with more than 1024 CPUs. The kernel returns `EINVAL` while the mask is smaller than its own
+/// (sched_setaffinity(2), "Handling systems with large CPU affinity masks"), so the mask doubles until it fits.
 ///
 /// # Errors
 ///
-/// The file's error; it is missing where procfs is hidden.
+/// Other errors of sched_getaffinity(2); in practice only that of a seccomp filter.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
-    let status = fs::read_to_string("/proc/thread-self/status")?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.and_then(topology::parse).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let mut capacity = FIRST_CAPACITY;
+    loop {
+        let mut mask = vec![0u64; capacity / WORD_BITS];
+        // SAFETY: the kernel writes at most `size_of_val` bytes, all inside `mask`, whose
+        // alignment (8) is that of cpu_set_t; any bit pattern is a valid u64.
+        let returned = unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+        match errno::of(returned) {
+            Ok(_) => return Ok(cpus_of(&mask)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && capacity < LAST_CAPACITY => {
+                capacity *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Binds the calling thread to the given CPUs.
@@ -41,7 +58,7 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
             "an empty list of CPUs to pin to: name at least one of the allowed CPUs",
         ));
     };
-    if highest >= CAPACITY {
+    if highest >= LAST_CAPACITY {
         return Err(withheld(cpus, &[]));
     }
     let mask = mask(cpus);
@@ -79,6 +96,11 @@ fn withheld(requested: &[usize], effective: &[usize]) -> io::Error {
     )
 }
 
+fn cpus_of(mask: &[u64]) -> Vec<usize> {
+    let bit = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    (0..mask.len() * WORD_BITS).filter(bit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +108,12 @@ mod tests {
     /// Runs in a separate thread, so that the mask of the test runner's thread does not change.
     fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(work).join().expect("test thread"))
+    }
+
+    #[test]
+    fn masks_become_lists() {
+        assert_eq!(cpus_of(&[0b101, 0, 1 << 63]), [0, 2, 191]);
+        assert_eq!(cpus_of(&[]), [0usize; 0]);
     }
 
     #[test]

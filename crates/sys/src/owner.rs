@@ -1,4 +1,4 @@
-//! The owner of something that outlives a killed process: a folder, a control group, a program.
+//! The owner of something that outlives a killed process: a folder, a program.
 //!
 //! Names carry the owner's process number and start time, because process numbers are reused. The next start removes what
 //! dead owners left. It never removes anything of a live owner or of another user.

@@ -125,7 +125,7 @@ pub(crate) fn mark(command: &mut Command) {
 
 /// Kills programs of this user whose supervisors are dead. Returns the number of processes that were killed.
 ///
-/// A program that changed its environment is not recognised; its control group is ([`remove_abandoned_groups`]).
+/// A program that changed its environment is not recognised.
 pub fn end_abandoned_programs() -> u64 {
     let mut killed = BTreeSet::new();
     let until = Instant::now() + KILL_TIME;

@@ -154,7 +154,9 @@ pub fn tune(command: Command) -> Command {
             "if a change makes it worse by more than this in two trials in a row",
         ))
         .arg(switch("yes", "Change more than 2000 sockets"));
-    measuring(command, Some(Workload::Tune)).mut_args(hide_what_programs_lack)
+    let command = measuring(command, Some(Workload::Tune)).mut_args(hide_what_programs_lack);
+    // A list may begin with a negative value.
+    command.mut_arg("values", |arg| arg.allow_hyphen_values(true))
 }
 
 /// The meaning of the options of a side.

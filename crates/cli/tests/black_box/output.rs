@@ -1,5 +1,6 @@
 //! The output of each stream: formats, help, live lines, and no unrequested escape codes.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use bytegauge_model::{Workload, factor};
@@ -95,7 +96,7 @@ fn the_report_on_a_terminal_that_is_none() {
     let ran = ran.prints(&["Unix", "Next ", "bytegauge report 1 --full"]);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains("  bytegauge ")), "{ran}");
     let full = bench.run("report --full").exits(0);
-    full.prints(&["Unix sockets", "a read", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
+    full.prints(&["Unix sockets", " a read", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
     bench.run("report --group g1").exits(0).prints(&["Bottleneck: "]);
     let known = Bench::with_known_session();
     known.run("report").exits(0).prints(&["the best (95 %)", "Next "]);
@@ -177,6 +178,7 @@ fn csv_is_one_row_a_cell() {
         column(factor.name);
     }
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    assert_eq!(rows[0].iter().collect::<BTreeSet<_>>().len(), rows[0].len(), "headings are different");
     let document = bench.run("report --format json").exits(0).json();
     let cells = document["cells"].as_array().expect("cells");
     assert_eq!(rows.len() - 1, cells.len());
@@ -184,7 +186,7 @@ fn csv_is_one_row_a_cell() {
         assert_eq!(row[column("cell")], name(&cell["id"]));
         assert_eq!(row[column("read_size")], number(&cell["factors"]["read_size"]).to_string());
         assert_eq!(row[column("outcome")], name(&cell["outcome"]));
-        let rate: f64 = row[column("rate")].parse().expect("a rate");
+        let rate: f64 = row[column("median_rate")].parse().expect("a rate");
         assert_eq!(Some(rate), cell["estimate"]["median"].as_f64());
     }
 }
@@ -250,7 +252,7 @@ fn progress_never_touches_standard_output() {
 fn last_line_of_run_names_its_page() {
     let bench = Bench::new();
     let pages = bench.store().with_extension("pages");
-    let kept = || -> std::collections::BTreeSet<String> {
+    let kept = || -> BTreeSet<String> {
         let entries = std::fs::read_dir(&pages).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().into_string().expect("a name")).collect()
     };

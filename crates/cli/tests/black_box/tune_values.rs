@@ -76,6 +76,11 @@ fn sizes_are_passed_as_bytes() {
 }
 
 #[test]
+fn a_list_may_begin_with_a_negative_value() {
+    Bench::new().run("tune --values -1,0 --dry-run -- echo {value}").exits(0).prints(&["compared  -1 0"]);
+}
+
+#[test]
 fn printed_number_is_a_rate_or_time() {
     let bench = Bench::new();
     let rate = ["--values", "100,500", "--now", "100", "--metric", r"regex:([0-9.]+) MB/s"];

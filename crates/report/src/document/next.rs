@@ -93,8 +93,9 @@ fn steps(view: &Results) -> Vec<NextStep> {
 
 /// The same measurement once more, with a command where it is known.
 fn again(view: &Results, budget: Option<&str>, text: &str) -> NextStep {
-    let takes = budget.map(str::to_owned);
-    NextStep { command: again_with(view, budget, &[]), takes, ..words(text) }
+    let (takes, command) = (budget.map(str::to_owned), again_with(view, budget, &[]));
+    let flag = budget.filter(|_| command.is_none()).map_or_else(String::new, |budget| format!(" (--time {budget})"));
+    NextStep { command, takes, ..words(&format!("{text}{flag}")) }
 }
 
 /// The flags with which a session is measured on until all is decided.

@@ -210,7 +210,9 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
     columns.add("server CPU ms/run", false, |row| {
         row.cell.median("server_cpu_ns_per_run").map(|ns| significant(ns / 1e6, 3))
     });
-    columns.add("datagrams/s", false, |row| row.cell.median("datagrams_per_second").map(|rate| significant(rate, 3)));
+    columns.add("k datagrams/s", false, |row| {
+        row.cell.median("datagrams_per_second").map(|per_s| significant(per_s / 1e3, 3))
+    });
     columns.add("lost", true, |row| row.cell.datagrams.as_ref()?.lost_share.map(percent));
     columns.add("sends copied", false, |row| row.cell.median(RELAY_COPIED).map(percent));
     columns.add("worst burst", true, |row| row.cell.datagrams.as_ref()?.worst_burst_share.map(percent));

@@ -150,11 +150,14 @@ fn usable_cpus(known: &Known) -> u64 {
     if known.settled.cell.factors.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(u64::MAX).max(1) }
 }
 
-/// CPUs that an end with this number of threads can use: pinned to two places, each end has half of them.
+/// CPUs that an end with this number of threads can use: pinned to two places, each end has half of them. The flows of a stream that
+/// are on the same CPUs, or more than there are pairs of CPUs, may be on any.
 fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
-    let cpus = usable_cpus(known);
-    let pinned = known.settled.cell.factors.placement().is_some_and(|place| place != Placement::Unpinned);
-    move |threads| threads.min(if pinned { (cpus / 2).max(1) } else { cpus }).max(1) as f64
+    let (cpus, levels) = (usable_cpus(known), &known.settled.cell.factors);
+    let pinned = levels.placement().is_some_and(|place| place != Placement::Unpinned);
+    let is_mixed = levels.placement() == Some(Placement::SameCpu) || threads(levels).into_iter().sum::<u64>() > cpus;
+    let halves = pinned && !(levels.workload() == Workload::Stream && is_mixed);
+    move |threads| threads.min(if halves { (cpus / 2).max(1) } else { cpus }).max(1) as f64
 }
 
 /// The CPUs that both ends share, on one CPU by the plan, or where they have fewer than one for each thread.
@@ -166,7 +169,9 @@ fn shared_cpus(known: &Known, ends: &[Option<Watched>; 2]) -> Option<SharedCpus>
         // A stream's flows have a CPU each, as long as there are CPUs.
         Some(Placement::SameCpu) if levels.workload() == Workload::Stream => (threads / 2).min(cpus),
         Some(Placement::SameCpu) => 1,
-        None | Some(Placement::Unpinned) if threads > cpus => cpus,
+        _ if threads <= cpus => return None,
+        None | Some(Placement::Unpinned) => cpus,
+        _ if levels.workload() == Workload::Stream => cpus,
         _ => return None,
     };
     Some(SharedCpus { cpus: shared as f64, busy: used / shared as f64 })

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytegauge_model::{EndRole, Tls, Transport};
 use bytegauge_sys::option::{self, SocketOption};
-use bytegauge_sys::{affinity, errno};
+use bytegauge_sys::{affinity, socket};
 use socket2::{SockAddr, Socket};
 
 use crate::address::Address;
@@ -216,9 +216,9 @@ impl Connector {
 
     /// The fault of a connection that could not be opened.
     pub(crate) fn fault(&self, error: io::Error) -> EndError {
-        if matches!(error.raw_os_error(), Some(errno::EMFILE | errno::ENFILE)) {
+        if socket::is_exhausted(&error) {
             return EndError::Missing(format!(
-                "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
+                "no descriptor or memory is left for another connection ({error}): raise ulimit -n or use fewer --flows"
             ));
         }
         EndError::Io { doing: format!("{} by {}", self.doing, self.transport), source: error }

@@ -78,8 +78,7 @@ pub fn carry(
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
         RelayMethod::StdCopy => thread_per_direction::carry(carrying, &thread_only_copies::std_copy),
-        // A loop with a buffer on the heap, as programs write it: recv(2) and send(2).
-        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_per_direction::copy_by::<ReadWrite>),
+        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
         RelayMethod::Bufio => thread_per_direction::carry(carrying, &thread_only_copies::bufio),
         RelayMethod::ReadvWritev => carry_by::<Vectored>(carrying),
         RelayMethod::Pipe => thread_per_direction::carry(carrying, &thread_only_copies::pipe),

@@ -1,6 +1,6 @@
 //! Methods that copy a direction in a thread of its own, by calls that no other way of threading makes.
 
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -33,6 +33,28 @@ pub(super) fn std_copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
 /// A descriptor of its own for the type that the standard library has for it.
 fn own(fd: BorrowedFd<'_>) -> io::Result<std::os::fd::OwnedFd> {
     fd.try_clone_to_owned()
+}
+
+/// A loop over the traits `Read` and `Write` with a buffer on the heap: recv(2) and send(2), which spare a socket the
+/// detour of read(2) and write(2) through the file layer.
+pub(super) fn copy_buffer(way: &mut ThreadWay<'_>) -> io::Result<()> {
+    let mut from = Socket::from(way.from().try_clone_to_owned()?);
+    let mut to = Socket::from(way.to().try_clone_to_owned()?);
+    let mut buffer = AlignedBuffer::new(way.setup.relay_buffer());
+    let mut share = way.share();
+    loop {
+        let n = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(error) if way.is_repeated_after(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        share.count(n, buffer.len());
+        way.passed.taken += n as u64;
+        to.write_all(&buffer[..n])?;
+        share.count(n, n);
+        way.passed.given += n as u64;
+    }
 }
 
 /// `BufReader` into `BufWriter`, flushed when nothing more is there to be read.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::{CallDatagrams, EngineReport};
+use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Arrived, Inbox, Outbox, PeerAddress, SlotTarget};
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::Errno;
@@ -169,30 +170,26 @@ pub(super) fn serve_by_ring(
     if let Some(len) = responder.made_len() {
         ring.make_replies(len, |reply| responder.make(reply))?;
     }
-    let mut io = RingIo { ring, responder, fd, stop_requested, abort };
-    let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
-    let stop = run_on(&mut io, &mut Always(Want::Receive), slot, meter)?;
-    Ok((stop, io.ring.full_report()))
-}
-
-/// The ring of a server's thread.
-struct RingIo<'a> {
-    ring: ReceiverRing,
-    responder: &'a mut DatagramResponder,
-    fd: BorrowedFd<'a>,
-    stop_requested: &'a AtomicBool,
-    abort: &'a AtomicBool,
-}
-
-impl FlowIo for RingIo<'_> {
-    /// Handles the completions that are there, waiting for the first.
-    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
-        if self.responder.is_stuck {
-            return Ok(Some(DatagramResponder::rest(self.stop_requested, self.abort)));
+    let mut server = RingServer { responder, fd, meter };
+    loop {
+        if abort.load(Ordering::Relaxed) {
+            return Ok((Stop::Aborted, ring.full_report()));
         }
-        self.ring.wait(self.fd, WAIT_MAX_NS)?;
-        self.ring.handle_completions(self.fd, &mut RingServer { responder: self.responder, fd: self.fd, meter })?;
-        Ok(None)
+        let now_ns = monotonic_ns();
+        if !server.meter.continues(now_ns, stop_requested) {
+            return Ok((Stop::Time, ring.full_report()));
+        }
+        if server.responder.is_stuck {
+            return Ok((DatagramResponder::rest(stop_requested, abort), ring.full_report()));
+        }
+        // A wait of 0 ns would not even check.
+        let until_ns = server.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
+        match ring.wait(fd, until_ns - now_ns) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                return Err(EndError::io("waiting in io_uring")(error));
+            }
+            _ => ring.handle_completions(fd, &mut server).map_err(EndError::io("receiving requests on a ring"))?,
+        }
     }
 }
 
