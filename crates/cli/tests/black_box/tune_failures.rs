@@ -180,7 +180,9 @@ fn without_a_difference_the_present_value_is_kept() {
     assert_eq!(used(&document), Some("1K".into()));
     let (document, screen) = without_difference(&[], "100 + n * 37 % 61");
     assert_eq!(document["decisions"][0]["set"], "keep yours", "{screen}");
-    assert!(!screen.contains('*'), "{screen}");
+    // The command below has one.
+    let table = screen.split("Next").next().unwrap_or_default();
+    assert!(!table.contains('*'), "{screen}");
 }
 
 /// A stored recommendation, in a program whose printed times differ by planted amounts and vary from run to run.

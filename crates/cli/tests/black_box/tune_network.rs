@@ -131,7 +131,7 @@ fn sides_differ_by_a_setting_of_the_kernel() {
     };
     compare("net.ipv4.tcp_notsent_lowat=1000").exits(1).prints(&["SLOWER"]);
     compare("net.ipv4.tcp_notsent_lowat=1000,2000").exits(2).complains(&["--b-sysctl", "a side takes one"]);
-    compare("net.ipv4.nosuch=1").exits(2).complains(&["nosuch cannot be read"]);
+    compare("net.ipv4.nosuch=1").exits(2).complains(&["nosuch is none of this kernel"]);
 }
 
 #[test]
