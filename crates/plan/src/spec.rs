@@ -222,7 +222,7 @@ impl PlanSpec {
             .map(|(name, text)| {
                 let factor = factor::find(name).unwrap_or(&FACTORS[0]);
                 let level = factor.kind.parse(text);
-                level.map(|level| (factor.name, level)).map_err(|error| at(factor, error))
+                level.map(|level| (factor.name, level)).map_err(|error| at(factor, &error))
             })
             .collect()
     }
@@ -335,10 +335,10 @@ impl Part {
 /// With the factor's flag and what is wrong.
 pub fn parse(factor: &Factor, text: &str) -> Result<Vec<Level>, PlanError> {
     let text = if factor.name == "relay" { relay_names(text) } else { text.into() };
-    factor.kind.parse_list(&text).map_err(|error| at(factor, error))
+    factor.kind.parse_list(&text).map_err(|error| at(factor, &error))
 }
 
-fn at(factor: &Factor, error: TextError) -> PlanError {
+fn at(factor: &Factor, error: &TextError) -> PlanError {
     PlanError::Usage(format!("--{}: {error}", factor.flag()))
 }
 

@@ -33,7 +33,7 @@ pub fn render(report: &Report) -> String {
     let quietness = report.environment.quietness().unwrap_or("not known");
     let mut environment: Vec<String> = report.environment.reasons.clone();
     environment.extend(harness_cost(&report.view).map(|cost| format!("harness: {cost}")));
-    environment.extend(report.notes.iter().map(|note| note.to_string()));
+    environment.extend(report.notes.iter().map(ToString::to_string));
     out.extend(section(&format!("Machine: {quietness}"), &environment));
     out.join("\n") + "\n"
 }

@@ -26,13 +26,16 @@ use crate::transport::options::Moment;
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The descriptor of each flow.
+type Joined = Result<Vec<OwnedFd>, EndError>;
+
 /// A sink that waits for its source.
 pub(crate) struct Listening {
     /// The address for the source.
     pub(crate) address: Address,
     /// Accepts one connection per flow, in the order in which the source made them; fails if the source does not connect in time, or an
     /// option is refused. Holds what the source still needs afterwards.
-    pub(crate) accept: Box<dyn FnMut(&Setup) -> Result<Vec<OwnedFd>, EndError> + Send>,
+    pub(crate) accept: Box<dyn FnMut(&Setup) -> Joined + Send>,
 }
 
 /// Prepares the sink's side. Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
@@ -52,7 +55,7 @@ pub(crate) fn listen(setup: &Setup) -> Result<Listening, EndError> {
 ///
 /// # Errors
 /// As for [`listen`], and if there is no listener.
-pub(crate) fn connect(address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+pub(crate) fn connect(address: &Address, setup: &Setup) -> Joined {
     match setup.transport() {
         Transport::Source(_) => Err(EndError::Impossible(format!("there is no writer to {address:?}"))),
         Transport::Pipe => pipe::connect(address, setup),
