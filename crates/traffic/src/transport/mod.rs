@@ -1,4 +1,4 @@
-//! Transports: how two ends are joined. One file per kind, with a line in [`listen`] and in [`connect`].
+//! Transports: how two ends are joined. One file per kind, with a line in `listen` and in `connect`.
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
