@@ -279,13 +279,17 @@ fn what_to_try_follows_from_the_first_run() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let client = bench.write("client.py", CLIENT);
-    tune(&bench, &[], &[&python, "-S", &client]).exits(0).prints(&[
+    let ran = tune(&bench, &[], &[&python, "-S", &client]).exits(0).prints(&[
         "opens 1 TCP connection; listens on 1 TCP socket",
         "without its SO_RCVBUF",
-        "replace sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192) by sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4194304): ",
         "nodelay on",
         "notsent-lowat 128 KiB",
     ]);
+    // Where its short connection was seen to be over loopback, a fixed buffer is no change to make.
+    let own = "sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)";
+    let screen = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let replaced = format!("replace {own} by sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4194304): ");
+    assert!(screen.contains(&replaced) || screen.contains(&format!("remove {own}: ")), "{ran}");
 }
 
 #[test]

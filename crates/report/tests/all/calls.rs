@@ -794,7 +794,10 @@ fn errors_are_results_with_their_cause() {
     let [error] = call.errors.as_slice() else { panic!("{:?}", call.errors) };
     assert_eq!((error.class, error.phase), (ErrorClass::Reset, ErrorPhase::FirstByte));
     assert!(call.failed_share.is_some_and(|share| (0.015..0.025).contains(&share)));
-    check(&error.explanation, &["the server closed with bytes unread", "bytes of replies did not arrive"]);
+    check(
+        &error.explanation,
+        &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
+    );
     check(&crate::phrases(&view, "harm/failed-calls"), &["1M: 2 % of the calls failed"]);
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
