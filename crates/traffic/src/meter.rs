@@ -197,6 +197,12 @@ impl Meter {
         self.lap_calls
     }
 
+    /// The lap ends after this many of its calls. Errors that come at once would make the next laps longer and longer.
+    #[cold]
+    pub fn cut_lap(&mut self, calls: u64) {
+        self.lap_calls = calls;
+    }
+
     /// Whether this lap's calls were made: a loop that counts here need not count itself.
     #[inline]
     pub fn is_lap_used_up(&self) -> bool {

@@ -53,6 +53,16 @@ fn the_limit_ends_meters_that_are_never_stopped() {
 }
 
 #[test]
+fn laps_that_errors_cut_stay_short() {
+    let hour_ns = 3_600_000_000_000;
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: hour_ns, until_stopped: false }, 0);
+    for _ in 0..30 {
+        meter.cut_lap(1);
+        assert!(meter.lap(&AtomicBool::new(false)) && meter.lap_calls() <= 2, "{}", meter.lap_calls());
+    }
+}
+
+#[test]
 fn the_window_excludes_warmup_and_later_counts() {
     let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, until_stopped: true };
     let meter = spin_through(&schedule, 0);

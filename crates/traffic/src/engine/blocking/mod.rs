@@ -170,7 +170,7 @@ pub(crate) fn run_on<F: Flow>(
     let FlowStation { buffer, pace, abort, stop_requested, .. } = slot;
     let paced = !pace.is_free();
     loop {
-        for _ in 0..meter.lap_calls() {
+        for call in 0..meter.lap_calls() {
             let stop = match flow.want(0) {
                 Want::Receive => io.receive(flow, buffer, meter),
                 Want::Send => io.send(flow, meter).or_else(closed_by_peer),
@@ -184,6 +184,7 @@ pub(crate) fn run_on<F: Flow>(
                         return Ok(Stop::Aborted);
                     }
                     // A silent peer ends no lap: the clock is read all the same.
+                    meter.cut_lap(call + 1);
                     break;
                 }
                 Err(source) => return Err(EndError::Io { doing: "moving bytes".into(), source }),
