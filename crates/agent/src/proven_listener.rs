@@ -41,7 +41,6 @@ impl ProvenListener {
     /// [`EndError::Io`] if the kernel refuses to watch it.
     pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
         listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
-        // If the number of descriptors is unknown, a small one is assumed.
         let open_files = raise_open_files().soft;
         let pending =
             PendingConns::new(&listener, (key, version), open_files).map_err(EndError::io("watching a port"))?;

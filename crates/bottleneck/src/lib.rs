@@ -1,8 +1,7 @@
 //! The limit of a cell: rules over recorded numbers, in the order in which one cause hides another.
 //!
-//! A path of streams or calls and a ring have signs, the numbers that their rules read, and a function `find`. A rule needs evidence and
-//! shows it; if none
-//! applies the answer is [`UNKNOWN`]. Never guesses, never treats a factor's level as evidence of its effect.
+//! [`path`] (streams, datagrams and calls) and [`ring`] each have signs, the numbers that their rules read, and a function `find`. A
+//! rule needs evidence and shows it; if none applies the answer is [`UNKNOWN`]. Never guesses, never treats a factor's level as evidence of its effect.
 #![forbid(unsafe_code)]
 
 pub mod call;

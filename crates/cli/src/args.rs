@@ -93,8 +93,13 @@ pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
 
 /// An option's text, parsed; an error names the flag.
 pub fn parsed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure> {
-    let parse = |text: &str| text.parse().map_err(|error| Failure::usage(format!("--{name}: {error}")));
+    let parse = |text: &str| text.parse().map_err(|error| wrong(name, error));
     text(matches, name).map(parse).transpose()
+}
+
+/// The error of a flag's value.
+pub fn wrong(flag: &str, why: impl Display) -> Failure {
+    Failure::usage(format!("--{flag}: {why}"))
 }
 
 /// The value of an option that has a default.
@@ -105,7 +110,7 @@ pub fn needed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Res
 /// A time during which something is measured, nanoseconds: 0 is refused.
 pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     let time = text(matches, name).map(spec::time_ns).transpose();
-    time.map_err(|why| Failure::usage(format!("--{name}: {why}")))
+    time.map_err(|why| wrong(name, why))
 }
 
 #[cfg(test)]

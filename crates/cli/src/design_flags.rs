@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytegauge_plan::{PlanSpec, spec};
 use clap::ArgMatches;
 
+use crate::args::wrong;
 use crate::exit_code::Failure;
 
 /// Applies them to a plan.
 pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
-    let wrong = |flag: &str, why: String| Failure::usage(format!("--{flag}: {why}"));
     // Switches have no text.
     for key in spec::DESIGN_KEYS {
         if let Ok(Some(text)) = matches.try_get_one::<String>(key) {
@@ -31,7 +31,7 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
 
 /// The share that a flag gives: `5%` or `0.05`.
 pub fn share(flag: &str, text: &str, range: RangeInclusive<f64>) -> Result<f64, Failure> {
-    spec::share(text, range).map_err(|why| Failure::usage(format!("--{flag}: {why}")))
+    spec::share(text, range).map_err(|why| wrong(flag, why))
 }
 
 /// The seed that was given, or a new one.

@@ -141,7 +141,7 @@ const IDENTITY: &[&str] = &["/cpu/model", "/product_name"];
 
 /// Whether processor and kernel are the same, so that the rates are about the same system.
 pub fn is_same_system(one: &SessionRecord, other: &SessionRecord) -> bool {
-    ["/cpu/model", "/kernel_release"].iter().all(|fact| {
+    ["/cpu/model", KERNEL].iter().all(|fact| {
         let known = one.machine.pointer(fact);
         known.is_some() && known == other.machine.pointer(fact)
     })

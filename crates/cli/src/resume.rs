@@ -44,7 +44,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
     let Begun { plan, .. } = &begun;
     for (factor, text) in args::factors(matches, plan.workload)? {
-        let error = |error| Failure::usage(format!("--{}: {error}", factor.flag()));
+        let error = |error| args::wrong(&factor.flag(), error);
         let mut asked: Vec<String> =
             factor.kind.parse_list(&text).map_err(error)?.iter().map(|level| factor.kind.compact(level)).collect();
         let mut levels = levels(plan, factor);

@@ -21,6 +21,7 @@ fn took(session: &SessionSummary) -> String {
     took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string())
 }
 
+/// A heading, whether its texts align right, and the text of a session.
 type ListColumn = (&'static str, bool, fn(&SessionSummary) -> String);
 
 const COLUMNS: [ListColumn; 10] = [

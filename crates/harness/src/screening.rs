@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::cell::footprint;
+use bytegauge_model::cell::{BUFFERS, footprint};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, Spec};
 use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family};
@@ -17,9 +17,6 @@ use crate::time_limit::Given;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;
-
-/// Sizes that the memory of a cell includes only where they vary.
-const SIZES: [&str; 4] = ["sndbuf", "rcvbuf", "pipe_size", "read_size"];
 
 impl Run<'_> {
     /// Screens every family that needs it and fixes the finalists of all. `false` if interrupted.
@@ -181,7 +178,7 @@ impl Run<'_> {
         let mut footprints = vec![None; family.choices];
         let members: Vec<&Cell> = self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
         let differs = |name: &&str| members.iter().any(|cell| cell.factors.get(name) != members[0].factors.get(name));
-        let varied: Vec<String> = SIZES.iter().copied().filter(differs).map(str::to_owned).collect();
+        let varied: Vec<String> = BUFFERS.into_iter().chain(["read_size"]).filter(differs).map(str::to_owned).collect();
         let scores = family
             .screened
             .iter()

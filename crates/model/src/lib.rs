@@ -74,7 +74,7 @@ pub use spec::Spec;
 pub use sums::OptionalCount;
 pub use task::{ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use tls::{TLS_KINDS, Tls};
-pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
+pub use trial::{MachineUse, Outcome, Trial, without_digits};
 pub use unit::{Bytes, Nanos, TextError};
 pub use value::TypedLevel;
 pub use wait_causes::SocketWaits;

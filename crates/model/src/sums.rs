@@ -65,11 +65,6 @@ impl OptionalCount {
     /// No count.
     pub const NONE: OptionalCount = OptionalCount(u64::MAX);
 
-    /// Whether there is no count.
-    pub fn is_none(&self) -> bool {
-        *self == OptionalCount::NONE
-    }
-
     /// The sum of both; none if one of them is absent.
     #[must_use]
     pub fn plus(self, other: OptionalCount) -> OptionalCount {
@@ -147,6 +142,6 @@ mod optional_count_tests {
         assert_eq!(OptionalCount::from(u64::MAX).get(), Some(u64::MAX - 1));
         assert_eq!(OptionalCount::default().get(), None);
         let [one, two] = [1, 2].map(OptionalCount::from);
-        assert_eq!((one.plus(two).get(), one.plus(OptionalCount::NONE).is_none()), (Some(3), true));
+        assert_eq!((one.plus(two).get(), one.plus(OptionalCount::NONE).get()), (Some(3), None));
     }
 }

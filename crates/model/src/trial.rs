@@ -133,17 +133,6 @@ pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>
     trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| flow.options.as_ref())
 }
 
-/// When a trial ran, and whether it succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TrialTime {
-    /// Its begin, nanoseconds of Unix time.
-    pub began_unix_ns: u64,
-    /// How long its window was, nanoseconds.
-    pub wall_ns: u64,
-    /// Whether it was measured: a failed trial may have waited.
-    pub is_measured: bool,
-}
-
 impl Trial {
     /// A trial at the first place of block 0 of which nothing but its outcome is known.
     pub fn without_numbers(cell: CellId, workload: Workload, stage: Stage, outcome: Outcome) -> Trial {
@@ -162,15 +151,6 @@ impl Trial {
             cpus: ByRole::default(),
             ends: EndReports::default(),
             machine: None,
-        }
-    }
-
-    /// When it was.
-    pub fn time(&self) -> TrialTime {
-        TrialTime {
-            began_unix_ns: self.started_unix_ns,
-            wall_ns: self.wall_ns,
-            is_measured: self.outcome == Outcome::Measured,
         }
     }
 

@@ -240,11 +240,6 @@ pub fn call_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["calls/s", "k calls/s", "M calls/s", "G calls/s"])
 }
 
-/// A rate of operations of a ring for display, decimal: `24.1 M NOPs/s`.
-pub fn nop_rate(per_second: f64) -> String {
-    scaled(per_second, 1000.0, &["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"])
-}
-
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut index = 0;

@@ -27,10 +27,7 @@ mod task;
 pub mod trial_length;
 pub mod versus;
 
-pub use design::{
-    ANALYSES, ANALYSES_MAX, AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, OVERTIME,
-    StageTimes,
-};
+pub use design::{ANALYSES, AUDIT_CELLS_MIN, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, OVERTIME, StageTimes};
 pub use missing_features::{Catalog, EMULATED};
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;

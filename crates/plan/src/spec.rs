@@ -374,7 +374,8 @@ impl PlanSpec {
             "margin" => self.margin = share(text, MARGINS)?,
             "ends" => self.ends = text.parse().map_err(|error: TextError| error.to_string())?,
             "verify" => self.verify = is_on()?,
-            _ => self.gentle = is_on()?,
+            "half-load" => self.gentle = is_on()?,
+            _ => return Err(format!("`{key}` is no key of a design")),
         }
         Ok(())
     }

@@ -20,4 +20,4 @@ pub use document::Report;
 pub use progress::progress;
 pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};
 pub use view::numbers::View;
-pub use view::{Settings, analysed_groups, paused_ns};
+pub use view::{Settings, analysed_groups};

@@ -34,7 +34,7 @@ pub struct DisturbanceReadings {
     pub turbo_known: bool,
 }
 
-/// The grade, best first.
+/// The grade, best first, in the order of their letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
     /// No disturbance is known.

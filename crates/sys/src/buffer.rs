@@ -81,7 +81,7 @@ impl PageOffset {
 #[derive(Default)]
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
-    /// Where the buffer begins: after a page boundary in `bytes`, and before another one.
+    /// Where the buffer begins in `bytes`, which hold all its pages whole: [`abandon`](AlignedBuffer::abandon) replaces them.
     first: usize,
     len_bytes: usize,
 }

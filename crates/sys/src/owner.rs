@@ -113,7 +113,7 @@ pub fn remove_abandoned_folders(parent: &Path, prefix: &str) -> u64 {
 }
 
 /// Folders of this user below `parent` whose names start with `prefix` and a dead owner.
-pub(crate) fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let user = user();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let is_abandoned = |entry: &fs::DirEntry| {

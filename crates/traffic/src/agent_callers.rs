@@ -64,6 +64,13 @@ pub(crate) fn pass_on(connection: impl AsFd, received: &[u8]) {
     }
 }
 
+/// The same of a connection whose bytes so far are all unread.
+pub(crate) fn pass_on_unread(connection: impl AsFd, unread: &[u8]) {
+    if may_open(unread) {
+        pass_on(connection, &[]);
+    }
+}
+
 /// Passes on the connections of a listener that is about to close.
 pub(crate) fn pass_on_rest(listener: BorrowedFd<'_>) {
     // An engine that waits for connections in the kernel has made it blocking.

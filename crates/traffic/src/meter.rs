@@ -197,7 +197,8 @@ impl Meter {
         self.lap_calls
     }
 
-    /// The lap ends after this many of its calls. Errors that come at once would make the next laps longer and longer.
+    /// Ends the lap after this many of its calls, which then set the length of the next one: if all calls that were due counted, errors
+    /// that come at once would make laps longer and longer.
     #[cold]
     pub fn cut_lap(&mut self, calls: u64) {
         self.lap_calls = calls;

@@ -17,7 +17,7 @@ use flate2::read::GzDecoder;
 use xtask::cargo;
 use xtask::markdown::{code, table};
 
-/// Every generated file: its path in the repository, and the function that makes its text.
+/// A generated file: its path in the repository, and the function that makes its text.
 type Document = (&'static str, fn() -> Result<String>);
 
 const DOCUMENTS: &[Document] = &[

@@ -132,7 +132,8 @@ fn noted(text: &str) -> String {
     format!("note: {}", escape::line(text))
 }
 
-/// Draws a line over the one drawn before, by cursor movements that every terminal since the VT100 knows. The line that is on the terminal now: its width, and the cursor is at the start of the row below it.
+/// A line that is drawn over the one before, by cursor movements that every terminal since the VT100 knows. Holds the width of the
+/// line that is shown, if one is: the cursor is then at the start of the row below it.
 #[derive(Debug, Default)]
 pub struct Line(Option<usize>);
 

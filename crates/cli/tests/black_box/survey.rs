@@ -22,7 +22,6 @@ fn survey_runs_built_in_plans() {
     // A part without time is reported, and the rest continues.
     let ran = bench.run("run survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
     let ran = ran.prints(&["1/2 buffer-size", "its part of the time is too short", "2/2 udp-echo: ", "(session 1)"]);
-    // Whether so short a look names a server is the machine's business.
     let ran = ran.prints(&["bytegauge report 1 --html survey.html", "bytegauge doctor"]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
     // Nothing is cut off where no screen is, and what is to be typed is a line of its own.

@@ -59,7 +59,7 @@ macro_rules! with_load_rows {
             details: "as a server that streams tokens or events (20ms)",
             fits: CONNECTIONS,
             set_at: &[EndRole::Server],
-            needs: Some(Needs { with: &[FactorKey::response_chunk, FactorKey::response_header], when: |spec| spec.response_parts().is_some(), text: "--response-chunk, the same for all options" }),
+            needs: Some(Needs { with: &[FactorKey::response_chunk, FactorKey::response_header], when: |spec| spec.response_parts().is_some(), text: "--response-header or --response-chunk, the same for all options" }),
             ..LOAD
         },
         /// Requests outstanding per flow.

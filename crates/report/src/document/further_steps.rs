@@ -48,9 +48,8 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
 fn with_other_work(view: &Results) -> Option<NextStep> {
     let is_buffer = |name: &String| ["rcvbuf", "sndbuf"].contains(&name.as_str());
     let is_of_one = |test: &Test| test.varied.iter().any(is_buffer) && test.environment.profile() == Some("program");
-    let is_asked = |flag: &str| view.plan.asked.iter().flatten().any(|word| word.starts_with(flag));
     let [test] = view.tests else { return None };
-    (is_of_one(test) && !is_asked("--profile")).then_some(())?;
+    (is_of_one(test) && !is_asked(view, "--profile")).then_some(())?;
     let command = again_instead(view, &[], &["--profile".to_owned(), "drain,program".to_owned()])?;
     Some(step(&command, "see whether the same holds for a program that does no work"))
 }
@@ -151,6 +150,12 @@ pub fn resuming(view: &View) -> String {
     });
     let key = file.map_or_else(String::new, |file| format!(" --key-file {}", quoted(file)));
     format!("bytegauge {command} --resume {}{key}", view.session)
+}
+
+/// Whether a session was asked with this flag. The words behind -- are the command of a program.
+pub fn is_asked(view: &View, flag: &str) -> bool {
+    let mut own = view.plan.asked.iter().flatten().take_while(|word| *word != "--");
+    own.any(|word| word.split('=').next() == Some(flag))
 }
 
 /// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;

@@ -6,7 +6,7 @@ use bytegauge_model::unit::{audit_after_ns, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, CellKind, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::further_steps::{self, again_instead, again_with, resuming, round_below};
+use super::further_steps::{self, again_instead, again_with, is_asked, resuming, round_below};
 use super::next_of_tune::{self, more_work, shortest_run_ns};
 use super::{NextStep, Results};
 use crate::findings::{Fact, long_trials};
@@ -117,8 +117,7 @@ fn when_quiet(view: &Results, text: &str) -> String {
 }
 
 fn continue_session(view: &Results) -> Vec<NextStep> {
-    let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
-    let is_until = asked.into_iter().any(|word| word.split('=').next() == Some("--until"));
+    let is_until = is_asked(view, "--until");
     let most_ns = blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0);
     vec![resume(view, if is_until { &CONCLUSIVE } else { &[] }, "continue the session", most_ns)]
 }
@@ -190,18 +189,15 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
 
 /// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.
 fn compare_levels(view: &Results) -> Option<NextStep> {
-    let asked = view.plan.asked.as_deref()?;
-    let names = |name: &str| {
-        let flag = format!("--{name}");
-        asked.iter().any(|word| word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
-    };
+    let names = |name: &str| is_asked(view, &format!("--{name}"));
     let differs = |flag: &&str| {
         let factor = flag.replace('-', "_");
         view.groups.windows(2).any(|pair| pair[0].factors.get(&factor) != pair[1].factors.get(&factor))
     };
-    let is_asked = view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
+    let is_compared =
+        view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
     let flags = COMPARED_CONDITIONS.iter().map(|row| row.name);
-    let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
+    let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_compared)?;
     let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }

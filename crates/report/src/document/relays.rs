@@ -1,12 +1,12 @@
-//! Results of relays, as text: the rate of the path without one, the share of it that the fastest keeps, and which of them use
-//! the least CPU time.
+//! Results of relays, as text: the rate of the path without one, the share of it that a relay reaches, what a connection holds, and
+//! the programs that were measured.
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, significant};
 use bytegauge_model::{CellKind, RelayHolds, RelayMethod};
 
 use super::Results;
-use crate::view::numbers::{CellView, Estimate, GroupView, RelayProgramView, View};
+use crate::view::numbers::{CellView, GroupView, RelayProgramView, View};
 use crate::words::phrase;
 use crate::words::{option_label, own_buffer, relay_method};
 
@@ -17,7 +17,7 @@ const PIPE: u64 = 64 << 10;
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     // One without CPU time in its windows has no cost; one that is never charged is a relay all the same.
-    let used = |cell: &&CellView| cost(cell).is_some() || caveat(cell).is_some();
+    let used = |cell: &&CellView| has_cost(cell) || caveat(cell).is_some();
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
     // A skipped one is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
@@ -62,9 +62,9 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
     text
 }
 
-/// The unit of a relay's CPU time.
-fn cost(cell: &CellView) -> Option<&Estimate> {
-    ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().find_map(|name| cell.more.get(name))
+/// Whether the CPU time of a relay is known.
+fn has_cost(cell: &CellView) -> bool {
+    ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().any(|name| cell.more.contains_key(name))
 }
 
 fn reach(view: &Results, group: &GroupView, relays: &[&CellView]) -> Option<String> {

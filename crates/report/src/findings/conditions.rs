@@ -8,6 +8,7 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 
 use super::{Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
 use crate::results::{self, OptionResult, OptionStatus, Test, harm};
+use crate::view::calls::OPEN;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::{
     AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
@@ -28,8 +29,8 @@ const RUN_SHORT_NS: f64 = 20e6;
 const UNEVEN: f64 = 1.25;
 /// From this share of lost datagrams on, loss is reported even where other options lose as many.
 pub const LOST_MUCH: f64 = 0.05;
-/// Harm that is reported from this share on where all options have it. Calls that wait for a delayed acknowledgement affect the 99th
-/// percentile.
+/// Harm that is reported from this share on where all options have it. From one call in a hundred on, waits for delayed
+/// acknowledgements set the 99th percentile.
 const SHARED_HARM: [(HarmKind, f64); 3] =
     [(HarmKind::LostDatagrams, LOST_MUCH), (HarmKind::DelayedAcks, 0.01), (HarmKind::CopiedSends, 0.01)];
 
@@ -273,10 +274,10 @@ fn session_wide(view: &View) -> Vec<Finding> {
     all
 }
 
-/// How late clients began calls, and the value that contains it where it is much of that: the latency of an open loop at the same
-/// percentile, or the pause of a closed one; nanoseconds.
+/// How late clients began calls, and the value that this distorts: the latency of an open loop at the same percentile, or the pause of
+/// a closed one; nanoseconds. `None` where it is little of that value.
 fn late(cell: &CellView) -> Option<(f64, f64)> {
-    let is_open = cell.factors.offered_rate().is_some() || cell.factors.slo().is_some();
+    let is_open = cell.call.as_ref()?.timing == OPEN;
     let pause_ns = cell.factors.think_time().map(|ns| ns as f64).filter(|_| !is_open);
     let at = [("late_p50_ns", "total_p50_ns"), ("late_p99_ns", "total_p99_ns")];
     let known = at.into_iter().filter_map(|(late, total)| {

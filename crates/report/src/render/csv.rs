@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Report;
 use crate::view::numbers::CellView;
 use bytegauge_model::{Level, Workload, escape, factor};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A column before or after the factors.
 type CsvColumn = (&'static str, fn(&Report, &CellView) -> String);
@@ -51,11 +51,11 @@ fn errors(cell: &CellView) -> String {
 
 /// The other numbers of a cell: its counts, CPU time and estimates. Those of an inner object begin with its key.
 fn numbers(cell: &CellView) -> BTreeMap<String, String> {
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
     let estimates = cell.more.iter().filter_map(|(name, estimate)| Some(((*name).to_owned(), json(&estimate.median?))));
-    all.extend(estimates);
-    let counts = serde_json::json!([cell.counters, cell.cpu, cell.call, cell.datagrams, cell.ring]);
-    counts.as_array().into_iter().flatten().for_each(|counts| flatten("", counts, &mut all));
+    let mut all: BTreeMap<String, String> = estimates.collect();
+    for counts in [json!(cell.counters), json!(cell.cpu), json!(cell.call), json!(cell.datagrams), json!(cell.ring)] {
+        flatten("", &counts, &mut all);
+    }
     all
 }
 

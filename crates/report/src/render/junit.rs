@@ -9,7 +9,7 @@ use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use std::io;
 
-/// A test case: its name, the element that with the reason of a failure, and the text of that.
+/// A test case: its name, the element that reports its failure (none if it passed), and its text, the reason of a failure.
 type Case = (String, Option<&'static str>, String);
 
 const FAILURE: Option<&str> = Some("failure");

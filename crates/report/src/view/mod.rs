@@ -50,7 +50,7 @@ pub use levels::{is_default, matching, varied};
 pub use numbers::View;
 use numbers::{AuditSummary, CellView, FactorView, PlanView, schema};
 use recommendation::Conditions;
-pub use time::{paused_ns, rfc3339};
+pub use time::rfc3339;
 
 impl View {
     /// Settles the numbers of a stored session.

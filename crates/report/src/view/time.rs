@@ -1,6 +1,6 @@
 //! Times of a session: when, how long, and how long it was planned to take. Reads no clock.
 
-use bytegauge_model::{BlockRecord, Nanos, Trial, TrialTime};
+use bytegauge_model::{BlockRecord, Nanos, Outcome};
 use serde_json::Value;
 
 use super::environment::fact;
@@ -19,12 +19,28 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
-    lasted.checked_sub(paused_ns(&data.blocks, data.trials.iter().map(Trial::time))).filter(|ns| *ns > 0)
+    let trials = data.trials.iter().map(|trial| TrialTime {
+        began_unix_ns: trial.started_unix_ns,
+        wall_ns: trial.wall_ns,
+        is_measured: trial.outcome == Outcome::Measured,
+    });
+    lasted.checked_sub(paused_ns(&data.blocks, trials)).filter(|ns| *ns > 0)
+}
+
+/// When a trial ran, and whether it succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TrialTime {
+    /// Its begin, nanoseconds of Unix time.
+    began_unix_ns: u64,
+    /// How long its window was, nanoseconds.
+    wall_ns: u64,
+    /// Whether it was measured: a failed trial may have waited.
+    is_measured: bool,
 }
 
 /// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials
 /// are: without a pause they are followed within twice the longest gap between trials of whole blocks.
-pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialTime>) -> u64 {
+fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialTime>) -> u64 {
     let mut trials: Vec<TrialTime> = trials.into_iter().collect();
     trials.sort_unstable();
     let mut whole: Vec<(u64, u64)> =

@@ -239,8 +239,7 @@ mod tests {
 
     #[test]
     fn every_promise_holds_at_the_small_scale() {
-        // The seed is fixed, so nothing is left to chance from run to run. Two hundred rows have three standard errors each:
-        // of the seeds 2 to 9 one has rows that miss.
+        // The seed is fixed, so nothing is left to chance from run to run. Some 150 rows have three standard errors each.
         // The parts at once: one after another is half of what all other tests of this crate take.
         let rows: Vec<VerificationRow> = thread::scope(|scope| {
             let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Runs::new(Scale::Test, 1))));

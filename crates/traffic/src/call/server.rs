@@ -189,7 +189,7 @@ impl ServerFlow {
     /// replies with pauses only.
     #[cold]
     fn pause(&mut self) {
-        let sent = self.worker.shared.terms().response - self.left.min(self.worker.shared.terms().response);
+        let sent = self.worker.shared.terms().response - self.left;
         if self.left > 0 && sent > 0 && self.worker.shared.parts.end_of(sent - 1) == sent {
             self.next_part_ns = monotonic_ns() + self.worker.shared.gap_ns;
         }

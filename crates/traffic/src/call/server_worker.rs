@@ -173,7 +173,7 @@ pub(super) struct ServerWorker {
     /// Shared only by connections of one thread.
     served: Arc<ThreadCounter<1>>,
     counts: WorkerCounts,
-    /// Its work; for another connection, once it serves no more.
+    /// Its work. Another connection gets it once this one serves no more.
     pub(super) work: Option<ReaderWork>,
     /// Whether it counts as a connection that has sent its ticket.
     is_open: bool,

@@ -77,11 +77,13 @@ pub(super) fn read(mut stream: StreamThread, mut start: ThreadStart<ThreadReport
     let fault = match stopped {
         Ok(Stop::Time) => {
             start.closed();
-            let drained = if agrees { receiver.drain(&mut reader, run) } else { Ok(()) };
             if agrees {
+                let drained = receiver.drain(&mut reader, run);
                 handshake::answer(fd);
+                drained.err()
+            } else {
+                None
             }
-            drained.err()
         }
         Ok(Stop::Aborted | Stop::Done | Stop::Ended(ConnectionEnd::Closed)) => None,
         Ok(Stop::Ended(ConnectionEnd::Eof)) => {

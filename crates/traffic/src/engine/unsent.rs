@@ -20,7 +20,7 @@ pub(crate) struct UnsentMessage {
 
 impl Default for UnsentMessage {
     fn default() -> UnsentMessage {
-        UnsentMessage { bytes: AlignedBuffer::new(0), is_new: true, message: 0..0 }
+        UnsentMessage { bytes: AlignedBuffer::default(), is_new: true, message: 0..0 }
     }
 }
 
@@ -34,7 +34,7 @@ impl UnsentMessage {
     #[cold]
     #[inline(never)]
     pub(super) fn abandon(&mut self) {
-        std::mem::replace(&mut self.bytes, AlignedBuffer::new(0)).abandon();
+        std::mem::take(&mut self.bytes).abandon();
     }
 
     /// Whether a message is partly sent.
@@ -55,7 +55,8 @@ impl UnsentMessage {
         if self.message.is_empty() {
             self.compose(flow);
         }
-        let (part, parts) = (first_part(&self.message, flow.parts()), flow.parts());
+        let parts = flow.parts();
+        let part = first_part(&self.message, parts);
         let writes = flow.writes();
         if writes == MessageWrites::Separate || self.message.end <= parts.first {
             return (&self.bytes[part], None);

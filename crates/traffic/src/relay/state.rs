@@ -16,7 +16,6 @@ use std::sync::{Mutex, MutexGuard};
 use bytegauge_model::{EndRole, RelayReport, Workload};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::socket;
-use bytegauge_wire::may_open;
 
 use crate::address::{Address, peer_of};
 use crate::call::Connector;
@@ -291,9 +290,8 @@ impl RelayAdmission {
             }
             return open < self.room;
         }
-        if self.shares_port && may_open(&shown[..have]) {
-            // Its bytes are all unread.
-            agent_callers::pass_on(connection, &[]);
+        if self.shares_port {
+            agent_callers::pass_on_unread(connection, &shown[..have]);
         }
         false
     }

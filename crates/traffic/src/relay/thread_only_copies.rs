@@ -174,6 +174,7 @@ fn pipe_write(
 
 /// A relay with a planted fault that reports success, to test that the harness detects it.
 pub(super) fn faulty(way: &mut ThreadWay<'_>, plant: PlantedFault) -> io::Result<()> {
+    let mut to = Socket::from(way.to().try_clone_to_owned()?);
     let mut buffer = AlignedBuffer::new(way.setup.relay_buffer());
     loop {
         let n = match socket::receive(way.from(), &mut buffer) {
@@ -191,7 +192,7 @@ pub(super) fn faulty(way: &mut ThreadWay<'_>, plant: PlantedFault) -> io::Result
             PlantedFault::RelayCorrupts { offset } if reaches(offset) => bytes[(offset - passed.start) as usize] ^= 1,
             _ => {}
         }
-        Socket::from(way.to().try_clone_to_owned()?).write_all(bytes)?;
+        to.write_all(bytes)?;
         (way.passed.taken, way.passed.given) = (passed.end, passed.end);
     }
 }

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::Side;
 use bytegauge_sys::socket::{self, During};
-use bytegauge_wire::may_open;
 use socket2::Socket;
 
 use crate::EndError;
-use crate::agent_callers::{pass_on, pass_on_rest};
+use crate::agent_callers::{pass_on_rest, pass_on_unread};
 use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
@@ -108,10 +107,10 @@ fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> EndError {
 
 /// A connection without a ticket may be a caller of the agent. All its bytes are unread.
 fn go_elsewhere(socket: &Socket, setup: &Setup) {
-    let mut received = [0; SHOWN];
-    let have = socket::peek(socket.as_fd(), &mut received).unwrap_or(0);
-    if setup.shares_port() && may_open(&received[..have]) {
-        pass_on(socket, &[]);
+    if setup.shares_port() {
+        let mut unread = [0; SHOWN];
+        let have = socket::peek(socket.as_fd(), &mut unread).unwrap_or(0);
+        pass_on_unread(socket, &unread[..have]);
     }
 }
 

@@ -195,9 +195,8 @@ impl UdpAdmission {
         socket.set_nonblocking(false).map_err(EndError::io("making a UDP socket block"))?;
         Ok(socket)
     }
-}
 
-impl UdpAdmission {
+    /// Waits until every flow has shown its ticket.
     fn accept(&self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();

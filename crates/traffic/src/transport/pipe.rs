@@ -27,7 +27,7 @@ pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
         paths.push(path);
     }
     let accept = move |_: &Setup| {
-        // Removed with this function: nothing depends on the names any more.
+        // Moved into this function: the folder is removed with it, and nothing depends on the names any more then.
         let _held = &folder;
         // No read happens before `Go`, and `Go` comes after the source has opened its side: from here on a
         // read that finds nothing may wait, and never takes "no writer yet" for the end.
