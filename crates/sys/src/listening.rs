@@ -10,10 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::process::{Pid, getsid};
-
 use crate::network::NetworkTables;
-use crate::process_tree::{self, numbers};
+use crate::process_tree::{self, Stat, numbers};
 
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
@@ -51,8 +49,7 @@ pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> 
 pub fn ports_of_session(tables: NetworkTables, leader: u32) -> BTreeSet<u16> {
     let ports: BTreeMap<String, u16> = listeners(tables).map(|row| (row.link, row.local.port())).collect();
     let holders = of(&ports.keys().cloned().collect());
-    let is_of_session =
-        |pid: &u32| getsid(Pid::from_raw(*pid as i32)).is_ok_and(|session| session.as_raw_pid() as u32 == leader);
+    let is_of_session = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.session == leader);
     let own = holders.iter().filter(|(_, pids)| pids.iter().any(is_of_session));
     own.filter_map(|(link, _)| ports.get(link).copied()).collect()
 }
@@ -175,9 +172,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert!(at_port(NetworkTables::own(), port));
         assert_eq!(owner_of_port(NetworkTables::own(), port).map(|(pid, _)| pid), Some(std::process::id()));
-        let session = getsid(None).unwrap().as_raw_pid();
-        assert!(ports_of_session(NetworkTables::own(), session as u32).contains(&port));
-        assert!(!ports_of_session(NetworkTables::own(), 1).contains(&port));
+        let session = Stat::of(std::process::id()).unwrap().session;
+        assert!(ports_of_session(NetworkTables::own(), session).contains(&port));
+        assert!(!ports_of_session(NetworkTables::own(), u32::MAX).contains(&port));
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "there is no connection");
         drop(listener);

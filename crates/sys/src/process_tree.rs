@@ -149,6 +149,8 @@ pub fn is_stopped(pid: u32) -> Option<bool> {
 pub(crate) struct Stat {
     state: char,
     pub(crate) parent: u32,
+    /// Its leader (setsid(2)); 0 if that is outside of this process namespace.
+    pub(crate) session: u32,
     /// `utime`, `stime`, and the same of the children that were waited for.
     ticks: [u64; 4],
     /// Clock ticks since boot.
@@ -171,10 +173,11 @@ impl Stat {
         let mut rest = text.rsplit(')').next()?.split_whitespace();
         let state = rest.next()?.chars().next()?;
         let parent = rest.next()?.parse().ok()?;
-        // The first after the parent is field 5, `utime` field 14, `starttime` field 22.
-        let mut ticks = rest.skip(9).map(|field| field.parse().unwrap_or(0));
+        // The first after the parent is field 5, the session field 6, `utime` field 14, `starttime` field 22.
+        let session = rest.nth(1)?.parse().ok()?;
+        let mut ticks = rest.skip(7).map(|field| field.parse().unwrap_or(0));
         let used = [ticks.next()?, ticks.next()?, ticks.next()?, ticks.next()?];
-        Some(Stat { state, parent, ticks: used, start_ticks: ticks.nth(4)? })
+        Some(Stat { state, parent, session, ticks: used, start_ticks: ticks.nth(4)? })
     }
 }
 

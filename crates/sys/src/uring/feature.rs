@@ -181,27 +181,30 @@ fn classify(doing: &'static str, errno: i32, switched_off: Option<u8>, limit_kib
 // They are threads of the process, named after the thread that made the ring (`iou-sqp-TID`,
 // `iou-wrk-TID`), so no thread's own usage contains them. The time of workers that have ended is lost.
 
-/// CPU time of the helper threads that run now for rings made by the thread `thread_id`,
-/// nanoseconds; absent without procfs.
+/// CPU time of the helper threads that run now for rings made by the thread `thread_id`, nanoseconds; absent without procfs,
+/// and in a container: the names have the numbers of the machine's own process namespace.
 pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
-    let mut total_ns = 0;
-    let mut owners = vec![thread_id];
-    // A submission thread has workers of its own, named after it.
-    while let Some(owner) = owners.pop() {
-        for id in numbers("/proc/self/task").ok()?.map(|id| id as i32) {
-            // Gone since the directory was read.
-            let Ok(name) = fs::read_to_string(format!("/proc/self/task/{id}/comm")) else { continue };
-            let name = name.trim_end();
-            let polls = name == format!("iou-sqp-{owner}");
-            if polls || name == format!("iou-wrk-{owner}") {
-                total_ns += clock::try_clock_ns(clock::cpu_clock(id, true)).unwrap_or(0);
-            }
-            if polls {
-                owners.push(id);
-            }
+    let threads: Vec<i32> = numbers("/proc/self/task").ok()?.map(|id| id as i32).collect();
+    let (mut total_ns, mut is_foreign) = (0, false);
+    for id in &threads {
+        // Gone since the directory was read.
+        let Ok(name) = fs::read_to_string(format!("/proc/self/task/{id}/comm")) else { continue };
+        let Some(owner) = owner(&name) else { continue };
+        is_foreign |= !threads.contains(&owner);
+        // A submission thread has workers of its own, named after it.
+        let maker =
+            fs::read_to_string(format!("/proc/self/task/{owner}/comm")).ok().and_then(|name| self::owner(&name));
+        if owner == thread_id || maker == Some(thread_id) {
+            total_ns += clock::try_clock_ns(clock::cpu_clock(*id, true)).unwrap_or(0);
         }
     }
-    Some(total_ns)
+    (total_ns > 0 || !is_foreign).then_some(total_ns)
+}
+
+/// The number in the name of a helper thread.
+fn owner(name: &str) -> Option<i32> {
+    let name = name.trim_end();
+    name.strip_prefix("iou-sqp-").or_else(|| name.strip_prefix("iou-wrk-"))?.parse().ok()
 }
 
 #[cfg(test)]
