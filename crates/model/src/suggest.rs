@@ -68,7 +68,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&given, &dashed(name)), name))
         .min()
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
         .map(|(_, name)| name)
 }
 

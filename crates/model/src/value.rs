@@ -12,8 +12,8 @@ use crate::name_tables::{
     ARRIVALS, Arrivals, Engine, Fill, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS, Transport, Work,
 };
 use crate::named_levels::{
-    CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
-    SendFrom,
+    CALL_ENDS, COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites,
+    ProgramRole, SEND_FROM, SendFrom,
 };
 use crate::place::{DIRECTIONS, Direction, Place};
 use crate::profile::PROFILES;
@@ -133,7 +133,7 @@ macro_rules! values {
 values! {
     copied {
         ProgramRole: Vec::new();
-        ComparedCondition: Vec::new();
+        ComparedCondition: rows(COMPARED_CONDITIONS);
         ConnectionAge: Vec::new();
         Placement: rows(PLACEMENTS);
         Tls: rows(TLS_KINDS);

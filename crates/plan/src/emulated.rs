@@ -80,7 +80,7 @@ fn joins_programs(part: &Part, task: &ProgramTask, with: &str) -> Result<(), Pla
 pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
     let note = |link: EmulatedLink| {
         format!(
-            "a process on this machine emulates a link ({link}): {} are under way at once (delay × rate), and its queue holds {}",
+            "a process on this machine emulates a link ({link}), so CPU times mean little: {} are under way at once (delay × rate), and its queue holds {}",
             about_bytes(link.product_bytes()),
             about_bytes(link.queue_bytes())
         )

@@ -78,7 +78,7 @@ macro_rules! with_option_rows {
         nodelay_at: CallEnds = Factor {
             defaults: call("both"),
             summary: "End that sets TCP_NODELAY: both, client or server",
-            needs: Some(Needs { with: &[FactorKey::nodelay], when: |spec| spec.nodelay().is_some(), text: "--nodelay on or off" }),
+            needs: Some(Needs { with: &[FactorKey::nodelay], when: |spec| spec.nodelay() == Some(true), text: "--nodelay on" }),
             ..OPTION
         },
         /// TCP congestion control of the writer.

@@ -128,7 +128,7 @@ macro_rules! with_path_rows {
             defaults: both("none"),
             heading: "chosen",
             summary: "Condition to compare: transport, flows, placement, …",
-            details: "its levels become options of one test; transport, flows, placement, depth, request-chunk, response-chunk, tls, relay-placement, client-engine, or none",
+            details: "its levels become options of one test; those of other conditions become tests of their own",
             fits: TWO_ENDED,
             only_with: &[FactorKey::compare],
             ..TEST
