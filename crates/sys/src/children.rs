@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::event::{self, PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::PidfdFlags;
+use rustix::thread::sched_setaffinity;
 
 use crate::clock::timespec;
 use crate::cpu_time::Usage;
@@ -64,13 +65,7 @@ pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes bare system calls on
     // memory that was prepared before and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
-        command.pre_exec(move || match &mask {
-            None => Ok(()),
-            Some(mask) => {
-                let bytes = size_of_val(mask.as_slice());
-                errno::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
-            }
-        });
+        command.pre_exec(move || mask.as_ref().map_or(Ok(()), |mask| Ok(sched_setaffinity(None, mask)?)));
     }
 }
 
@@ -210,7 +205,6 @@ const SIGNALS: [(&str, i32); 9] = [
 ];
 
 /// The number of a signal: `TERM`, `SIGTERM` or `15`.
-#[must_use]
 pub fn signal_number(name: &str) -> Option<i32> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -219,7 +213,6 @@ pub fn signal_number(name: &str) -> Option<i32> {
 }
 
 /// The name of a signal, or its number.
-#[must_use]
 pub fn signal_name(number: i32) -> String {
     let known = [("SEGV", libc::SIGSEGV), ("BUS", libc::SIGBUS), ("FPE", libc::SIGFPE), ("PIPE", libc::SIGPIPE)];
     let named = SIGNALS.iter().chain(&known).find(|(_, known)| *known == number);
