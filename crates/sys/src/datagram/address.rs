@@ -1,7 +1,9 @@
 //! The address of a peer in the kernel's format, stored unchanged, so that replies need no conversion.
 
-use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
+use std::{fmt, slice};
+
+use rustix::net::SocketAddrAny;
 
 /// The size of the largest address of a datagram: a Unix path (`sockaddr_un`, unix(7)).
 const ROOM: usize = 112;
@@ -21,34 +23,21 @@ impl PeerAddress {
     pub const NONE: PeerAddress = PeerAddress { bytes: [0; ROOM], len: 0 };
 
     /// Whether there is no address. A Unix socket without a name cannot be replied to.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         (self.len as usize) <= FAMILY_LEN
     }
 
     /// The IP address and port, if it is an IP address.
-    #[must_use]
     pub fn ip(&self) -> Option<SocketAddr> {
-        let bytes = self.bytes();
-        let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-        let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
-        match family {
-            libc::AF_INET => {
-                let ip: [u8; 4] = *bytes.get(4..)?.first_chunk()?;
-                Some(SocketAddrV4::new(Ipv4Addr::from(ip), port).into())
-            }
-            libc::AF_INET6 => {
-                let word =
-                    |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u32::from_ne_bytes(*word));
-                let ip: [u8; 16] = *bytes.get(8..)?.first_chunk()?;
-                Some(SocketAddrV6::new(Ipv6Addr::from(ip), port, u32::from_be(word(4)?), word(24)?).into())
-            }
-            _ => None,
+        if self.is_none() {
+            return None;
         }
+        // SAFETY: `len` bytes are initialised, at most those of the largest address, and hold a family.
+        let address = unsafe { SocketAddrAny::read(self.bytes.as_ptr().cast(), self.len) };
+        address.try_into().ok()
     }
 
     /// The address as the kernel reads it (`sockaddr`); empty for none.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
@@ -84,25 +73,9 @@ impl PeerAddress {
 
 impl From<SocketAddr> for PeerAddress {
     fn from(address: SocketAddr) -> PeerAddress {
-        // struct sockaddr_in and sockaddr_in6 (ip(7), ipv6(7)): family and scope in host byte order, port and address
-        // in network byte order.
-        let mut bytes = Vec::with_capacity(28);
-        match address {
-            SocketAddr::V4(v4) => {
-                bytes.extend((libc::AF_INET as libc::sa_family_t).to_ne_bytes());
-                bytes.extend(v4.port().to_be_bytes());
-                bytes.extend(v4.ip().octets());
-                bytes.extend([0; 8]);
-            }
-            SocketAddr::V6(v6) => {
-                bytes.extend((libc::AF_INET6 as libc::sa_family_t).to_ne_bytes());
-                bytes.extend(v6.port().to_be_bytes());
-                bytes.extend(v6.flowinfo().to_be_bytes());
-                bytes.extend(v6.ip().octets());
-                bytes.extend(v6.scope_id().to_ne_bytes());
-            }
-        }
-        PeerAddress::of_bytes(&bytes)
+        let raw = SocketAddrAny::from(address);
+        // SAFETY: the address has this many initialised bytes, and lives until they are copied.
+        PeerAddress::of_bytes(unsafe { slice::from_raw_parts(raw.as_ptr().cast(), raw.addr_len() as usize) })
     }
 }
 
