@@ -29,22 +29,8 @@ pub struct Events {
 
 impl Events {
     /// Room for `most` events, at least one.
-    #[must_use]
     pub fn with_room(most: usize) -> Events {
         Events { raw: vec![Event { flags: Ready::empty(), data: EventData::new_u64(0) }; most.max(1)], len: 0 }
-    }
-
-    /// Number of events of the last wait.
-    #[inline]
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether the last wait had no event.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// The token and the readiness of an event of the last wait.
@@ -53,7 +39,6 @@ impl Events {
     ///
     /// If the last wait had fewer events.
     #[inline]
-    #[must_use]
     pub fn at(&self, index: usize) -> (u64, Ready) {
         let event = self.raw[..self.len][index];
         (event.data.u64(), event.flags)
@@ -270,6 +255,6 @@ mod tests {
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 1);
         epoll.remove(right.as_fd()).unwrap();
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
-        assert!(events.is_empty());
+        assert_eq!(events.len, 0);
     }
 }

@@ -69,36 +69,27 @@ pub struct NopSetup {
 
 impl NopSetup {
     fn kernel_flags(&self) -> IoringSetupFlags {
-        PARTS.iter().filter(|part| (part.asked)(self)).map(|part| part.flags).collect()
+        self.parts().map(|(.., flags, _)| *flags).collect()
+    }
+
+    /// The parts that are asked for.
+    fn parts(&self) -> impl Iterator<Item = &'static SetupPart> {
+        PARTS.iter().filter(|(asked, ..)| asked(self))
     }
 }
 
 /// One part of a set-up: whether it is asked for, its name, its flags, and the kernel release that added it
 /// (io_uring_setup(2), io_uring_register(2)).
-struct SetupPart {
-    asked: fn(&NopSetup) -> bool,
-    name: &'static str,
-    flags: IoringSetupFlags,
-    since: &'static str,
-}
-
-const fn part(
-    asked: fn(&NopSetup) -> bool,
-    name: &'static str,
-    flags: IoringSetupFlags,
-    since: &'static str,
-) -> SetupPart {
-    SetupPart { asked, name, flags, since }
-}
+type SetupPart = (fn(&NopSetup) -> bool, &'static str, IoringSetupFlags, &'static str);
 
 const SINGLE_ISSUER: IoringSetupFlags = IoringSetupFlags::SINGLE_ISSUER.union(IoringSetupFlags::DEFER_TASKRUN);
 
 const PARTS: &[SetupPart] = &[
-    part(|setup| setup.single_issuer, "single-issuer", SINGLE_ISSUER, "6.1"),
-    part(|setup| setup.coop, "coop", IoringSetupFlags::COOP_TASKRUN, "5.19"),
-    part(|setup| setup.sqpoll, "sqpoll", IoringSetupFlags::SQPOLL, "5.13, without single-issuer and coop"),
-    part(|setup| setup.no_sqarray, "no-sqarray", IoringSetupFlags::NO_SQARRAY, "6.6"),
-    part(|setup| setup.registered, "registered", IoringSetupFlags::empty(), "5.18"),
+    (|setup| setup.single_issuer, "single-issuer", SINGLE_ISSUER, "6.1"),
+    (|setup| setup.coop, "coop", IoringSetupFlags::COOP_TASKRUN, "5.19"),
+    (|setup| setup.sqpoll, "sqpoll", IoringSetupFlags::SQPOLL, "5.13, without single-issuer and coop"),
+    (|setup| setup.no_sqarray, "no-sqarray", IoringSetupFlags::NO_SQARRAY, "6.6"),
+    (|setup| setup.registered, "registered", IoringSetupFlags::empty(), "5.18"),
 ];
 
 /// Settings of the loop.
@@ -232,7 +223,6 @@ fn liburing(_: &NopSetup, _: &NopTerms, _: bool) -> Result<Box<dyn NopRing>, Mis
 }
 
 /// The version of liburing with which this was built.
-#[must_use]
 pub fn liburing_version() -> Option<&'static str> {
     option_env!("BYTEGAUGE_LIBURING_VERSION")
 }
@@ -284,13 +274,11 @@ pub enum MissingRing {
 impl MissingRing {
     /// The kernel returns `EINVAL` for unknown flags; the set-up is the reason then.
     pub(super) fn of(self, setup: &NopSetup) -> MissingRing {
-        let asked: Vec<&SetupPart> = PARTS.iter().filter(|part| (part.asked)(setup)).collect();
+        let asked = || setup.parts().map(|(_, name, _, since)| (*name, format!("{name} needs Linux {since}")));
         match self {
-            MissingRing::Uring(Missing::Refused { errno: libc::EINVAL, .. }) if !asked.is_empty() => {
-                let names: Vec<&str> = asked.iter().map(|part| part.name).collect();
-                let needs = asked.iter().map(|part| format!("{} needs Linux {}", part.name, part.since));
-                let needs = needs.collect::<Vec<_>>().join(", ");
-                MissingRing::SetupRefused { setup: names.join("+"), needs }
+            MissingRing::Uring(Missing::Refused { errno: libc::EINVAL, .. }) if asked().next().is_some() => {
+                let (names, needs): (Vec<_>, Vec<_>) = asked().unzip();
+                MissingRing::SetupRefused { setup: names.join("+"), needs: needs.join(", ") }
             }
             other => other,
         }
