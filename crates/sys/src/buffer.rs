@@ -47,7 +47,6 @@ thread_local! {
 
 impl PageOffset {
     /// That of the calling thread. New threads begin with `Malloc`.
-    #[must_use]
     pub fn of_thread() -> PageOffset {
         OF_THREAD.get()
     }
@@ -88,7 +87,6 @@ pub struct AlignedBuffer {
 
 impl AlignedBuffer {
     /// `len_bytes` zero bytes, every page of which is in memory.
-    #[must_use]
     pub fn new(len_bytes: usize) -> AlignedBuffer {
         let mut buffer = AlignedBuffer::untouched(len_bytes);
         // The kernel may not back zeroed memory yet. The compiler would drop writes of zero to memory that it knows to be zero.
@@ -97,7 +95,6 @@ impl AlignedBuffer {
     }
 
     /// `len_bytes` zero bytes, whose pages the allocator may leave untouched until data arrives.
-    #[must_use]
     pub fn untouched(len_bytes: usize) -> AlignedBuffer {
         let offset = PageOffset::of_thread().bytes(len_bytes);
         let bytes = vec![0; (offset + len_bytes).next_multiple_of(PAGE_BYTES) + PAGE_BYTES];

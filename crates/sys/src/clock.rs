@@ -27,13 +27,11 @@ pub(crate) fn timespec(ns: u64) -> Timespec {
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, counted from an unspecified moment near boot.
 #[inline]
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since 1970-01-01 00:00 UTC, from `CLOCK_REALTIME`. May jump; only for dates.
-#[must_use]
 pub fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
@@ -93,7 +91,6 @@ pub fn wake_precisely() -> io::Result<()> {
 /// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the
 /// whole, so that the rest is a short wait, which ends on time.
 #[inline]
-#[must_use]
 pub fn first_wait_ns(left_ns: u64) -> u64 {
     if left_ns < SHORT_NS { left_ns } else { left_ns - left_ns / EARLY }
 }

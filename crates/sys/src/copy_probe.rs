@@ -40,13 +40,11 @@ pub struct CopyCosts {
 
 impl CopyCosts {
     /// How many times the CPU time of a read to a page one to page + 16 takes.
-    #[must_use]
     pub fn ratio(self) -> f64 {
         self.malloc_ns / self.aligned_ns
     }
 
     /// Whether the address matters.
-    #[must_use]
     pub fn address_matters(self) -> bool {
         self.ratio() >= SLOW_RATIO
     }

@@ -63,7 +63,6 @@ impl Usage {
     }
 
     /// Every value times `share`.
-    #[must_use]
     pub fn times(&self, share: f64) -> Self {
         self.with(self, |whole, _| (whole as f64 * share).round() as u64)
     }
@@ -77,7 +76,6 @@ impl AddAssign for Usage {
 }
 
 /// The usage of the calling thread since it began (`RUSAGE_THREAD`, Linux 2.6.26).
-#[must_use]
 pub fn thread_usage() -> Usage {
     usage(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -88,27 +86,23 @@ pub struct ThreadClock(libc::clockid_t);
 
 impl ThreadClock {
     /// The clock of the calling thread.
-    #[must_use]
     pub fn of_this_thread() -> ThreadClock {
         ThreadClock(clock::cpu_clock(gettid().as_raw_pid(), true))
     }
 
     /// CPU time that the thread has used, ns; `None` after it has ended.
-    #[must_use]
     pub fn read_ns(self) -> Option<u64> {
         clock::try_clock_ns(self.0).ok()
     }
 }
 
 /// The usage of the calling process since it began, ended threads included (`RUSAGE_SELF`).
-#[must_use]
 pub fn process_usage() -> Usage {
     usage(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// CPU time of this process's children that have ended and were waited for, theirs included, ns (`RUSAGE_CHILDREN`).
 /// Their user and system times add up to the exact sum (kernel/sched/cputime.c, `cputime_adjust`), in microseconds.
-#[must_use]
 pub fn ended_children_ns() -> u64 {
     Usage::of_ended(&rusage(libc::RUSAGE_CHILDREN)).total_ns
 }
@@ -156,7 +150,6 @@ impl RunDelay {
     }
 
     /// Time waited so far, nanoseconds. `None` if the format is not as documented.
-    #[must_use]
     pub fn ns(&self) -> Option<u64> {
         let mut text = [0; 96];
         let len = self.file.read_at(&mut text, 0).ok()?;
@@ -175,7 +168,6 @@ macro_rules! counts {
     ($of:ident { $($count:ident),* $(,)? } $(keeps { $($kept:ident),* })?) => {
         impl $of {
             /// The counts gained since an earlier reading; none is below zero.
-            #[must_use]
             pub fn since(&self, earlier: &$of) -> $of {
                 self.with(earlier, u64::saturating_sub)
             }

@@ -50,7 +50,6 @@ impl ThreadHandle {
     }
 
     /// The kernel's thread id, as in `/proc/self/task`.
-    #[must_use]
     pub fn thread_id(&self) -> i32 {
         self.thread
     }

@@ -8,7 +8,6 @@ fn release() -> Option<String> {
 }
 
 /// Major and minor of a release, such as `6.18.1-cloud`.
-#[must_use]
 pub fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -36,7 +35,6 @@ pub(crate) const OWN_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
 ///
 /// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC).
-#[must_use]
 pub fn irq_time_accounting() -> Option<bool> {
     kernel_config().as_deref().and_then(parse_irq_time_accounting)
 }

@@ -41,7 +41,6 @@ pub fn encrypt(fd: BorrowedFd<'_>, keys: &Keys) -> io::Result<()> {
 
 /// Whether an error of [`encrypt`] means that the kernel has no TLS, or has not loaded it: it loads the module only for a process
 /// with `CAP_NET_ADMIN` (`tcp_ulp_find_autoload`, net/ipv4/tcp_ulp.c).
-#[must_use]
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(errno::ENOENT | errno::ENOPROTOOPT))
 }

@@ -24,20 +24,17 @@ const TABLES: [&str; 2] = ["tcp", "tcp6"];
 const ACCEPTS: u32 = 1 << 16;
 
 /// Whether a socket listens at a TCP port, over IPv4 or IPv6.
-#[must_use]
 pub fn at_port(tables: NetworkTables, port: u16) -> bool {
     listeners(tables).any(|row| row.local.port() == port)
 }
 
 /// Whether a socket listens at the path of a Unix socket.
-#[must_use]
 pub fn at_path(tables: NetworkTables, path: &Path) -> bool {
     let Ok(table) = fs::read(tables.path("unix")) else { return false };
     table.split(|byte| *byte == b'\n').skip(1).any(|row| is_listening_at(row, path))
 }
 
 /// The process that listens at a TCP port, and its name, if this user may see them.
-#[must_use]
 pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> {
     let at_port = listeners(tables).filter(|row| row.local.port() == port);
     let pid = *of(&at_port.map(|row| row.link).collect()).values().flatten().next()?;
@@ -45,7 +42,6 @@ pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> 
 }
 
 /// The TCP ports at which the processes of a session (setsid(2)) listen, as far as this user may see their sockets.
-#[must_use]
 pub fn ports_of_session(tables: NetworkTables, leader: u32) -> BTreeSet<u16> {
     let ports: BTreeMap<String, u16> = listeners(tables).map(|row| (row.link, row.local.port())).collect();
     let holders = of(&ports.keys().cloned().collect());
@@ -56,7 +52,6 @@ pub fn ports_of_session(tables: NetworkTables, leader: u32) -> BTreeSet<u16> {
 
 /// The sockets that listen at a TCP address, or at its port on all addresses, as in `/proc/PID/fd`. There are several
 /// if each worker of a server has its own (`SO_REUSEPORT`).
-#[must_use]
 pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
     listeners(NetworkTables::own()).filter(|row| accepts(row.local, address)).map(|row| row.link).collect()
 }
@@ -126,7 +121,6 @@ fn is_listening_at(row: &[u8], path: &Path) -> bool {
 // Sees only the network namespace of the calling process, and processes whose descriptors it may read.
 
 /// The holders of each link, as in `/proc/PID/fd` (`pipe:[7]`, `socket:[7]`), by process number.
-#[must_use]
 pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for pid in numbers("/proc").into_iter().flatten() {
@@ -147,7 +141,6 @@ pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
 }
 
 /// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.
-#[must_use]
 pub fn other_end(own: SocketAddr, peer: SocketAddr) -> Option<String> {
     let [own, peer] = [own, peer].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     TABLES.into_iter().find_map(|table| {

@@ -216,7 +216,6 @@ pub fn set_network_option(name: &str, value: &str) -> io::Result<()> {
 }
 
 /// The settings of the caller's network namespace for TCP, by name, with their values.
-#[must_use]
 pub fn tcp_options() -> Vec<(String, String)> {
     let files = fs::read_dir("/proc/sys/net/ipv4").into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok()).filter(|name| name.starts_with("tcp_"));
@@ -233,19 +232,16 @@ pub struct NetworkTables(Option<u32>);
 
 impl NetworkTables {
     /// Of the calling process.
-    #[must_use]
     pub const fn own() -> NetworkTables {
         NetworkTables(None)
     }
 
     /// Of the process with this number.
-    #[must_use]
     pub const fn of_process(pid: u32) -> NetworkTables {
         NetworkTables(Some(pid))
     }
 
     /// The file of a table, such as `tcp`.
-    #[must_use]
     pub fn path(self, table: &str) -> PathBuf {
         match self.0 {
             None => format!("/proc/net/{table}").into(),
@@ -372,7 +368,6 @@ impl Offload {
     }
 
     /// The header for a piece of a train, with `headers` bytes of packet headers: several segments, or a single packet.
-    #[must_use]
     pub fn of_piece(mut self, headers: u16, segment: Option<u16>) -> Offload {
         self.0[KIND] = if segment.is_some() { TRAIN } else { NO_TRAIN };
         self.0[HEADERS..SEGMENT].copy_from_slice(&headers.to_ne_bytes());

@@ -104,7 +104,6 @@ pub const PIPE_SIZE: KernelOption = KernelOption { form: Form::Pipe, ..int(0, 0,
 
 impl KernelOption {
     /// The option with a value.
-    #[must_use]
     pub fn to(self, value: impl Into<Value>) -> SocketOption {
         SocketOption { known: self, value: value.into() }
     }

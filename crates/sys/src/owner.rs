@@ -22,7 +22,6 @@ pub struct OwnerProcess {
 
 impl OwnerProcess {
     /// The calling process.
-    #[must_use]
     pub fn this() -> OwnerProcess {
         let pid = std::process::id();
         OwnerProcess { pid, start_ticks: start_ticks(pid).unwrap_or(0) }
@@ -40,7 +39,6 @@ impl OwnerProcess {
     }
 
     /// Whether this process still runs. A process that ended and was not waited for does not.
-    #[must_use]
     pub fn is_alive(self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
     }
@@ -53,7 +51,6 @@ impl fmt::Display for OwnerProcess {
 }
 
 /// The start time of a process that has not ended, in clock ticks since boot.
-#[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Stat::of(pid).filter(Stat::lives).map(|stat| stat.start_ticks)
 }
@@ -93,7 +90,6 @@ impl OwnedFolder {
     }
 
     /// The path of the folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

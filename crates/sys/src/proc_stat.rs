@@ -42,13 +42,11 @@ pub struct CpuTicks {
 
 impl CpuTicks {
     /// Ticks in which this machine worked: neither idle nor stolen.
-    #[must_use]
     pub fn busy(&self) -> u64 {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
     /// Ticks of every kind.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.busy() + self.idle + self.iowait + self.steal
     }
@@ -82,7 +80,6 @@ impl MachineSample {
     }
 
     /// What was counted since an earlier sample, on the CPUs that were online at both moments; `at_ns` is the time between them.
-    #[must_use]
     pub fn since(&self, earlier: &MachineSample) -> MachineSample {
         let before = |cpu: usize| earlier.per_cpu.iter().find(|ticks| ticks.cpu == cpu);
         let per_cpu = self.per_cpu.iter().filter_map(|after| Some(after.since(before(after.cpu)?)));
@@ -94,19 +91,16 @@ impl MachineSample {
     }
 
     /// CPU time in which the machine worked, all CPUs together, ns.
-    #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.sum_ns(CpuTicks::busy)
     }
 
     /// Time that the hypervisor took, all CPUs together, ns.
-    #[must_use]
     pub fn steal_ns(&self) -> u64 {
         self.sum_ns(|ticks| ticks.steal)
     }
 
     /// Time in soft interrupts, all CPUs together, ns.
-    #[must_use]
     pub fn softirq_ns(&self) -> u64 {
         self.sum_ns(|ticks| ticks.softirq)
     }
@@ -131,7 +125,6 @@ fn malformed(name: &str) -> io::Error {
 }
 
 /// The length of a tick of [`CpuTicks`], ns (`_SC_CLK_TCK`, sysconf(3)). Independent of the rate of the kernel's timer.
-#[must_use]
 pub fn tick_ns() -> u64 {
     1_000_000_000 / clock_ticks_per_second()
 }

@@ -40,7 +40,6 @@ pub fn get(process: BorrowedFd<'_>, fd: i32) -> io::Result<OwnedFd> {
 
 /// The transport of a socket, if bytegauge has one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`, `unix-seqpacket`; `None` also
 /// for what is no socket.
-#[must_use]
 pub fn transport_of(fd: BorrowedFd<'_>) -> Option<&'static str> {
     let (family, kind) = (sockopt::socket_domain(fd).ok()?, sockopt::socket_type(fd).ok()?);
     Some(match (family, kind) {
@@ -79,14 +78,12 @@ pub fn set_buffer_locks(fd: BorrowedFd<'_>, locks: i32) -> io::Result<()> {
 }
 
 /// Whether a program has fixed the receive buffer of a socket; false if that is unknown.
-#[must_use]
 pub fn has_fixed_receive_buffer(fd: BorrowedFd<'_>) -> bool {
     buffer_locks(fd).is_ok_and(|locks| locks & RECEIVE_BUFFER_LOCK != 0)
 }
 
 /// The process at the other end of a Unix socket, at the time of connecting (unix(7), `SO_PEERCRED`); `None` if it is
 /// unknown.
-#[must_use]
 pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
     let bytes: [u8; size_of::<libc::ucred>()] = option::read_array(fd, (libc::SOL_SOCKET, libc::SO_PEERCRED)).ok()?;
     // struct ucred: the process comes first.
@@ -95,7 +92,6 @@ pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
 }
 
 /// The local and the peer address of an internet socket; `None` for each that does not exist.
-#[must_use]
 pub fn addresses(fd: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAddr>) {
     let ip = |address: SocketAddrAny| address.try_into().ok();
     (net::getsockname(fd).ok().and_then(ip), net::getpeername(fd).ok().flatten().and_then(ip))

@@ -109,7 +109,6 @@ pub fn tree(root: u32) -> io::Result<BTreeSet<u32>> {
 
 /// CPU time in user mode of all threads of a process, ended ones included, ns, in ticks (proc_pid_stat(5)); `None` if
 /// the process does not exist.
-#[must_use]
 pub fn user_ns(pid: u32) -> Option<u64> {
     Some(Stat::of(pid)?.ticks[0] * tick_ns())
 }
@@ -126,7 +125,6 @@ pub fn used_by_each() -> io::Result<BTreeMap<u32, u64>> {
 }
 
 /// The name of a process, at most 15 bytes (proc_pid_comm(5)); `None` if it does not exist.
-#[must_use]
 pub fn name(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().replace(char::is_control, "?"))
@@ -139,7 +137,6 @@ pub(crate) fn process_of(thread: u32) -> Option<u32> {
 }
 
 /// Whether a process is stopped, by a signal or a tracer (proc_pid_stat(5), `T` and `t`); `None` if it does not exist.
-#[must_use]
 pub fn is_stopped(pid: u32) -> Option<bool> {
     Stat::of(pid).filter(Stat::lives).map(|stat| matches!(stat.state, 'T' | 't'))
 }

@@ -12,7 +12,6 @@ const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// The file of a program, by its name or its path. A name is looked up in the absolute folders of `PATH` and in those of system
 /// programs.
-#[must_use]
 pub fn find_program(word: &str) -> Option<PathBuf> {
     find_in(&env::var_os("PATH").unwrap_or_default(), word)
 }
@@ -26,7 +25,6 @@ fn find_in(path: &OsStr, word: &str) -> Option<PathBuf> {
 }
 
 /// Whether a file can be executed by some user.
-#[must_use]
 pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

@@ -27,7 +27,6 @@ impl Limit {
 }
 
 /// The number of descriptors this process may hold (`RLIMIT_NOFILE`).
-#[must_use]
 pub fn open_files() -> Limit {
     Limit::of(Resource::Nofile)
 }
@@ -44,13 +43,11 @@ pub fn raise_open_files() -> Limit {
 /// Registered buffers of io_uring count against it (io_uring_register(2)), and so do pages in
 /// flight with `MSG_ZEROCOPY` (`mm_account_pinned_pages`); the rings themselves only did before
 /// Linux 5.12.
-#[must_use]
 pub fn locked_memory_bytes() -> Limit {
     Limit::of(Resource::Memlock)
 }
 
 /// The largest size of a file that this process writes (`RLIMIT_FSIZE`).
-#[must_use]
 pub fn file_size_bytes() -> Limit {
     Limit::of(Resource::Fsize)
 }

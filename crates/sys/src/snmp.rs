@@ -36,13 +36,11 @@ impl KernelCounts {
     }
 
     /// The count of a protocol (`Udp`, `Udp6`, `TcpExt`) and a name; `None` where the kernel does not count it.
-    #[must_use]
     pub fn count(&self, protocol: &str, name: &str) -> Option<u64> {
         two_lines(&self.lines, protocol, name).or_else(|| one_line(&self.v6, protocol, name))
     }
 
     /// How much a count has grown since an earlier moment.
-    #[must_use]
     pub fn gained(&self, earlier: &KernelCounts, protocol: &str, name: &str) -> Option<u64> {
         Some(self.count(protocol, name)?.saturating_sub(earlier.count(protocol, name)?))
     }

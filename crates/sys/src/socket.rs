@@ -51,7 +51,6 @@ pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd
 }
 
 /// Whether an error means that descriptors or memory have run out: trying again at once would only spin.
-#[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
@@ -72,7 +71,6 @@ pub enum During {
 /// A socket without data (`EAGAIN`, also after `SO_RCVTIMEO`) and a signal (`EINTR`) are transient in every case. accept(2) also
 /// reports a connection that went away (`ECONNABORTED`), and an unconnected socket what ICMP reported of an earlier
 /// datagram (udp(7)).
-#[must_use]
 pub fn is_transient(error: &io::Error, during: During) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,
@@ -142,7 +140,6 @@ pub fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Whether an error means that the descriptor is no socket.
-#[must_use]
 pub fn is_no_socket(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOTSOCK)
 }

@@ -72,13 +72,11 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 
 impl TcpInfo {
     /// Whether the connection is no more, by a reset or since both sides have ended it.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state == Some(TCP_CLOSE)
     }
 
     /// Whether the socket listens.
-    #[must_use]
     pub fn is_listening(&self) -> bool {
         self.state == Some(TCP_LISTEN)
     }

@@ -74,7 +74,6 @@ impl Topology {
     /// physical core with an earlier one, then pairs that share no CPU, then the rest. Among
     /// those for [`Relation::CrossCore`], pairs within one last-level cache come first. Empty if
     /// the machine has no such pair.
-    #[must_use]
     pub fn pairs(&self, relation: Relation) -> Vec<(usize, usize)> {
         let mut candidates = self.candidates(relation);
         if relation == Relation::CrossCore {

@@ -38,7 +38,6 @@ pub struct ReturnedSends {
 
 impl ReturnedSends {
     /// Sends that it covers.
-    #[must_use]
     pub fn count(&self) -> u64 {
         u64::from(self.last.wrapping_sub(self.first)) + 1
     }
@@ -100,7 +99,6 @@ fn found(message: &libc::msghdr) -> Option<ReturnedSends> {
 }
 
 /// Whether a send failed because too many notifications wait; it can be repeated when some were taken.
-#[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
@@ -191,7 +189,6 @@ impl MappedReceiver {
     }
 
     /// The bytes that the last call mapped.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the kernel has mapped this many bytes at the start of the window, and removes them in the next call at the
         // earliest, which borrows `self` exclusively. They are pages of data that arrived, to which the kernel does not write any more.

@@ -50,14 +50,12 @@ pub struct Arrived {
 impl Arrived {
     /// Number of datagrams from which it was joined.
     #[inline]
-    #[must_use]
     pub fn datagrams(&self) -> usize {
         self.segment.map_or(1, |segment| self.len.div_ceil(segment.max(1)).max(1))
     }
 }
 
 /// Whether an error means that a datagram exceeds the protocol, the interface or the socket's buffer (`EMSGSIZE`).
-#[must_use]
 pub fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
@@ -102,19 +100,16 @@ impl Inbox {
     /// # Panics
     ///
     /// Without a slot.
-    #[must_use]
     pub fn new(slots: usize, slot_len: usize, sources: bool) -> Inbox {
         Inbox { messages: MessageSlots::new(slots, slot_len, sources), filled: 0 }
     }
 
     /// The most messages of one receive.
-    #[must_use]
     pub fn slots(&self) -> usize {
         self.messages.count()
     }
 
     /// Number of messages of the last receive.
-    #[must_use]
     pub fn filled(&self) -> usize {
         self.filled
     }
@@ -152,7 +147,6 @@ impl Inbox {
     ///
     /// If the last receive brought fewer messages.
     #[inline]
-    #[must_use]
     pub fn arrived(&self, slot: usize) -> Arrived {
         let header = self.header(slot);
         let messages = self.messages.controls.all()[slot].filled(control_len(&header.msg_hdr));
@@ -165,7 +159,6 @@ impl Inbox {
     ///
     /// If the last receive brought fewer messages.
     #[inline]
-    #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
         let len = (self.header(slot).msg_len as usize).min(self.messages.slot_len());
         &mut self.messages.bytes(slot)[..len]
@@ -177,7 +170,6 @@ impl Inbox {
     ///
     /// If the last receive brought fewer messages.
     #[inline]
-    #[must_use]
     pub fn source(&mut self, slot: usize) -> PeerAddress {
         let len = self.header(slot).msg_hdr.msg_namelen;
         match self.messages.peers.all_mut().get_mut(slot) {
@@ -250,20 +242,17 @@ impl Outbox {
     /// # Panics
     ///
     /// Without a slot.
-    #[must_use]
     pub fn new(slots: usize, slot_len: usize) -> Outbox {
         Outbox(MessageSlots::new(slots, slot_len, true))
     }
 
     /// The most messages of one send.
-    #[must_use]
     pub fn slots(&self) -> usize {
         self.0.count()
     }
 
     /// The bytes of a slot.
     #[inline]
-    #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
         self.0.bytes(slot)
     }

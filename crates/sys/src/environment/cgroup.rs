@@ -27,13 +27,11 @@ pub struct CgroupCpu {
 
 impl CgroupCpu {
     /// Reads the groups of this process. `None` if no CPU controller is mounted or visible.
-    #[must_use]
     pub fn read() -> Option<Self> {
         Self::read_from(&RootFolder::new(Path::new("/")))
     }
 
     /// Reads the groups of another process, as far as they are visible from here.
-    #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         Self::read_of(&RootFolder::new(Path::new("/")), &pid.to_string())
     }

@@ -53,7 +53,6 @@ pub struct MachineEnvironment {
 
 impl MachineEnvironment {
     /// Reads this machine. Read it before pinning: the allowed CPUs are those of the caller.
-    #[must_use]
     pub fn read() -> Self {
         let mut read = Self::read_from(Path::new("/"), affinity::allowed_cpus().ok());
         read.network.card = NetworkCard::read();
@@ -61,7 +60,6 @@ impl MachineEnvironment {
     }
 
     /// Reads a machine from copies of `proc`, `sys` and `etc` below `root`, as in a test's fixture.
-    #[must_use]
     pub fn read_from(root: &Path, cpus_allowed: Option<Vec<usize>>) -> Self {
         let root = RootFolder::new(root);
         Self {
@@ -151,7 +149,6 @@ impl<'a> RootFolder<'a> {
 
 /// How long tasks have waited for a CPU since boot, microseconds: the difference of two readings shows whether other processes
 /// interfered (Documentation/accounting/psi.rst). `None` where the kernel lacks or hides the file (`psi=0`).
-#[must_use]
 pub fn cpu_stalled_us() -> Option<u64> {
     stalled_us(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }

@@ -286,7 +286,6 @@ impl FilterListener {
 
     /// Whether the call still waits. The number of a thread that ended meanwhile may belong to another program, so
     /// what was read by that number counts only if the call waits afterwards (seccomp_unotify(2)).
-    #[must_use]
     pub fn waits(&self, call: &ReportedCall) -> bool {
         // SAFETY: the request reads one u64, which lives through the call.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0 }

@@ -121,7 +121,6 @@ pub struct Tracer {
 
 impl Tracer {
     /// Traces no thread yet.
-    #[must_use]
     pub fn new() -> Tracer {
         Tracer::default()
     }
@@ -164,13 +163,11 @@ impl Tracer {
     }
 
     /// Whether no thread is traced.
-    #[must_use]
     pub fn has_no_threads(&self) -> bool {
         self.tasks.is_empty()
     }
 
     /// The cost of tracing up to now.
-    #[must_use]
     pub fn cost(&self) -> TraceCost {
         self.cost
     }
@@ -375,7 +372,6 @@ fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer 
 
 /// Whether a process's program is a 32-bit one, whose calls have other numbers (elf(5), `EI_CLASS`); `None` where its
 /// file cannot be read.
-#[must_use]
 pub fn is_32_bit(pid: u32) -> Option<bool> {
     use std::io::Read;
     let mut ident = [0; 5];

@@ -43,7 +43,6 @@ impl Feature {
     }
 
     /// The release that brought it.
-    #[must_use]
     pub fn since(self) -> &'static str {
         self.row().1
     }

@@ -40,14 +40,12 @@ impl Ring {
     }
 
     /// How long a buffer is.
-    #[must_use]
     #[inline]
     pub fn buffer_len(&self, buffer: BufferId) -> usize {
         self.buffers.len(buffer)
     }
 
     /// Whether an operation uses a buffer.
-    #[must_use]
     #[inline]
     pub fn is_in_use(&self, buffer: BufferId) -> bool {
         self.buffers.in_use(buffer)
@@ -113,13 +111,11 @@ impl Ring {
     }
 
     /// How many buffers a pool has.
-    #[must_use]
     pub fn pool_buffers(&self, pool: PoolId) -> u16 {
         self.pools[usize::from(pool.0)].entries().1
     }
 
     /// How many buffers of a pool are neither offered nor in use.
-    #[must_use]
     #[inline]
     pub fn idle_buffers(&self, pool: PoolId) -> usize {
         self.pools[usize::from(pool.0)].idle()
@@ -127,7 +123,6 @@ impl Ring {
 
     /// Bytes of memory for data that operations have used so far, or may: buffers, messages, and of pools the buffers
     /// that were ever offered.
-    #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let pools: usize = self.pools.iter().map(Pool::touched_bytes).sum();
         self.buffers.bytes_in_all() + pools

@@ -126,13 +126,11 @@ impl Ring {
     }
 
     /// Totals since the ring was made.
-    #[must_use]
     pub fn counts(&self) -> RingCounts {
         self.counts
     }
 
     /// Operations that have not completed for the last time.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()
     }
@@ -303,7 +301,6 @@ impl Drop for Ring {
 
 /// CPU time of the kernel's own threads that work for rings of the calling thread (SQPOLL, io-wq), nanoseconds. Absent
 /// without procfs. Read it before the ring is dropped, which ends these threads.
-#[must_use]
 pub fn helper_cpu_ns() -> Option<u64> {
     feature::cpu_ns(gettid().as_raw_pid())
 }

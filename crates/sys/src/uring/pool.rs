@@ -39,13 +39,11 @@ pub struct Taken {
 
 impl Taken {
     /// How many buffers hold the bytes.
-    #[must_use]
     pub fn buffers(&self) -> u16 {
         self.buffers
     }
 
     /// Bytes not yet read by [`super::Ring::piece`].
-    #[must_use]
     #[inline]
     pub fn left(&self) -> usize {
         self.left
