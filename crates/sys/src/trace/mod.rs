@@ -77,6 +77,13 @@ pub struct Transfer {
     pub messages: u64,
 }
 
+impl Transfer {
+    /// One message, of one piece somewhere within the kernel.
+    fn new(fd: i32, way: Way, asked: Option<u64>, moved: i64) -> Transfer {
+        Transfer { fd, way, asked, moved, pieces: 1, address: None, messages: u64::from(moved >= 0) }
+    }
+}
+
 /// Something about the threads that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
@@ -194,13 +201,10 @@ impl Tracer {
     ///
     /// Whatever waitpid(2) returns; none is expected.
     pub fn next(&mut self, look: &mut dyn FnMut(&TraceEvent)) -> io::Result<()> {
-        let (tid, status) = match raw::wait()? {
-            raw::WaitReport::Thread(tid, status) => (tid, status),
-            raw::WaitReport::Nothing => return Ok(()),
-            raw::WaitReport::NoThread => {
-                self.tasks.clear();
-                return Ok(());
-            }
+        let (tid, status) = match raw::wait() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(self.tasks.clear()),
+            found => found?,
         };
         let heard_ns = clock::monotonic_ns();
         if !libc::WIFSTOPPED(status) {
@@ -282,7 +286,7 @@ fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
     let fd = args[0] as i32;
     let one = |way, memory: Option<Pieces>, pieces| {
         let (asked, address) = (memory.map(|memory| memory.bytes), memory.and_then(|memory| memory.address));
-        Did::Moved(vec![Transfer { fd, way, asked, address, moved: result, pieces, messages: u64::from(result >= 0) }])
+        Did::Moved(vec![Transfer { pieces, address, ..Transfer::new(fd, way, asked, result) }])
     };
     Some(match shape {
         Shape::Bytes(way) => one(way, Some(Pieces { bytes: args[2], address: Some(args[1]) }), 1),
@@ -293,15 +297,7 @@ fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
         }
         Shape::Messages(way) => Did::Moved(vec![messages(pid, fd, way, args[1], result)]),
         Shape::Pass { from, to, bytes } => {
-            let side = |fd: u64, way| Transfer {
-                fd: fd as i32,
-                way,
-                asked: Some(args[bytes]),
-                address: None,
-                moved: result,
-                pieces: 1,
-                messages: u64::from(result >= 0),
-            };
+            let side = |fd: u64, way| Transfer::new(fd as i32, way, Some(args[bytes]), result);
             Did::Moved(vec![side(args[from], Way::In), side(args[to], Way::Out)])
         }
         Shape::Wait => Did::Waited,
@@ -349,15 +345,8 @@ fn message(pid: i32, address: u64) -> Option<(Option<Pieces>, u64)> {
 /// The transfers of a call with many messages (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
 fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer {
     const WORDS: usize = 8;
-    let mut transfer = Transfer {
-        fd,
-        way,
-        asked: None,
-        address: None,
-        moved: result.min(0),
-        pieces: 1,
-        messages: result.max(0) as u64,
-    };
+    let mut transfer = Transfer::new(fd, way, None, result.min(0));
+    transfer.messages = result.max(0) as u64;
     let count = usize::try_from(result).unwrap_or(0).min(MESSAGES_MAX);
     let Some(headers) = words(pid, address, count * WORDS) else { return transfer };
     let each: Vec<(Option<Pieces>, u64)> = headers

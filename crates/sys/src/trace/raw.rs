@@ -102,27 +102,13 @@ pub(super) fn restart(_tid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// A report of a traced thread: its number, and the status of waitpid(2).
-pub(super) enum WaitReport {
-    /// It stopped or ended.
-    Thread(i32, libc::c_int),
-    /// A signal came, or, where it was not to be waited for, nothing has happened.
-    Nothing,
-    /// The calling thread traces no thread.
-    NoThread,
-}
-
-/// Waits for a report of a thread that the calling thread traces, or of its children.
-pub(super) fn wait() -> io::Result<WaitReport> {
+/// Waits until a thread that the calling thread traces, or one of its children, stops or ends: its number, and the status of
+/// waitpid(2). Fails with `EINTR` by a signal, and with `ECHILD` if the calling thread traces no thread.
+pub(super) fn wait() -> io::Result<(i32, libc::c_int)> {
     let mut status = 0;
     // SAFETY: `status` is a valid place for an int and lives through the call.
-    match errno::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) }) {
-        Ok(0) => Ok(WaitReport::Nothing),
-        Ok(tid) => Ok(WaitReport::Thread(tid, status)),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(WaitReport::NoThread),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(WaitReport::Nothing),
-        Err(error) => Err(error),
-    }
+    let tid = errno::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) })?;
+    Ok((tid, status))
 }
 
 /// Reads another process's memory (process_vm_readv(2)): how many bytes could be had.
