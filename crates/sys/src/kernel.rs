@@ -8,7 +8,7 @@ fn release() -> Option<String> {
 }
 
 /// Major and minor of a release, such as `6.18.1-cloud`.
-pub fn version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -51,28 +51,20 @@ impl Buffers {
         self.lend_message(id, (start, len), (PeerAddress::ROOM, Control::ROOM))
     }
 
-    /// Hands a message to a send.
-    pub(super) fn lend_message_to_send(&mut self, id: MessageId, to: SlotTarget<'_>) -> *const libc::msghdr {
+    /// Hands a message to a send: of its own bytes, or of those that are elsewhere, and stay there until the operation is over.
+    pub(super) fn lend_message_to_send(
+        &mut self,
+        id: MessageId,
+        elsewhere: Option<*const u8>,
+        to: SlotTarget<'_>,
+    ) -> *const libc::msghdr {
         let (_, start, len) = self.parts(id.0);
-        assert!(to.len <= len, "a message as long as what is sent");
+        assert!(elsewhere.is_some() || to.len <= len, "a message as long as what is sent");
         let envelope = self.envelope(id);
         envelope.peer = to.peer.copied().unwrap_or_default();
         let peer = if envelope.peer.is_none() { 0 } else { envelope.peer.len() };
-        self.lend_message(id, (start, to.len), (peer, 0))
-    }
-
-    /// Hands a message to a send of bytes that are elsewhere, and stay there until the operation is over.
-    pub(super) fn lend_message_to_send_from(
-        &mut self,
-        id: MessageId,
-        bytes: (*const u8, usize),
-        to: &PeerAddress,
-    ) -> *const libc::msghdr {
-        let envelope = self.envelope(id);
-        envelope.peer = *to;
-        let peer = if to.is_none() { 0 } else { to.len() };
         // The kernel only reads what it sends.
-        self.lend_message(id, (bytes.0.cast_mut(), bytes.1), (peer, 0))
+        self.lend_message(id, (elsewhere.map_or(start, <*const u8>::cast_mut), to.len), (peer, 0))
     }
 
     /// The kernel's report on a message that was received with `moved` bytes.
@@ -170,7 +162,7 @@ mod miri {
                 assert_eq!(messages.arrived(id, 7).len, 7);
                 assert!(!messages.source(id).is_none());
                 assert_eq!(&messages.bytes(id.0).unwrap()[..8], b"it came\x01");
-                let header = messages.lend_message_to_send(id, SlotTarget { len: 7, peer: None });
+                let header = messages.lend_message_to_send(id, None, SlotTarget { len: 7, peer: None });
                 // SAFETY: as in `fill`.
                 let (place, control) = unsafe { (*(*header).msg_iov, (*header).msg_controllen) };
                 // SAFETY: as in `fill`.

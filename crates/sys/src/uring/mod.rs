@@ -318,23 +318,16 @@ fn newest_first(setup: &RingSetup) -> io::Result<IoUring> {
         if age < 1 {
             builder.setup_no_sqarray();
         }
-        // Linux 6.1 and 6.0; a submission thread excludes the first.
-        if age < 2 && !polled {
-            builder.setup_defer_taskrun();
-        }
+        // Linux 6.1; a submission thread excludes the last.
         if age < 2 {
-            builder.setup_single_issuer();
-        }
-        // Linux 5.19 and 5.18.
-        if age == 2 && !polled {
-            builder.setup_coop_taskrun();
-        }
-        if age < 3 {
-            builder.setup_submit_all();
+            builder.setup_submit_all().setup_single_issuer();
+            if !polled {
+                builder.setup_defer_taskrun();
+            }
         }
         match builder.build(setup.entries) {
             Ok(io) => return Ok(io),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && age < 3 => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && age < 2 => {}
             Err(error) => return Err(error),
         }
     }

@@ -160,7 +160,7 @@ impl Ring {
     /// If another operation uses the message, or it is shorter.
     #[inline]
     pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: SlotTarget<'_>) -> OpId {
-        let header = self.buffers.lend_message_to_send(message, to);
+        let header = self.buffers.lend_message_to_send(message, None, to);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
         self.queue(OpKind::Send, token, Uses::Buffer(message.0), entry)
     }
@@ -185,7 +185,7 @@ impl Ring {
         let (buffer, start, held) = pool.front(taken, &(MESSAGE_ROOM..MESSAGE_ROOM + len));
         assert!(held == len, "as many bytes as were received");
         pool.hold(buffer);
-        let header = self.buffers.lend_message_to_send_from(message, (start, len), peer);
+        let header = self.buffers.lend_message_to_send(message, Some(start), SlotTarget { len, peer: Some(peer) });
         let entry = opcode::SendMsg::new(fd(socket), header).build();
         self.queue(OpKind::Send, token, Uses::MessageLent(message, taken.pool, buffer), entry)
     }
