@@ -140,34 +140,22 @@ impl Epoll {
     }
 
     /// Makes waits poll the devices of the registered sockets for `micros` microseconds before they sleep (`EPIOCSPARAMS`,
-    /// Linux 6.9). The budget of a poll is the default, 8 packets.
+    /// Linux 6.9). The budget of a poll is the default, 8 packets. Returns the time in force.
     ///
     /// # Errors
     ///
     /// `ENOTTY` before Linux 6.9 and `EOPNOTSUPP` without `CONFIG_NET_RX_BUSY_POLL` (ioctl_eventpoll(2)).
-    pub fn set_busy_poll(&self, micros: u32) -> io::Result<()> {
+    pub fn set_busy_poll(&self, micros: u32) -> io::Result<u32> {
         let mut parameters = BusyPollParameters { micros, budget: BUSY_POLL_BUDGET, prefer: 0, pad: 0 };
-        self.busy_poll_ioctl(SET_BUSY_POLL, &mut parameters)
-    }
-
-    /// The polling time in force, microseconds.
-    ///
-    /// # Errors
-    ///
-    /// As [`Epoll::set_busy_poll`].
-    pub fn busy_poll(&self) -> io::Result<u32> {
-        let mut parameters = BusyPollParameters::default();
-        self.busy_poll_ioctl(GET_BUSY_POLL, &mut parameters).map(|()| parameters.micros)
-    }
-
-    fn busy_poll_ioctl(&self, request: u32, parameters: &mut BusyPollParameters) -> io::Result<()> {
-        // SAFETY: both requests read or write one `struct epoll_params`, which is borrowed exclusively.
-        errno::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) }).map(drop)
+        for request in [SET_BUSY_POLL, GET_BUSY_POLL] {
+            // SAFETY: both requests read or write one `struct epoll_params`, which lives through the call.
+            errno::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, &raw mut parameters) })?;
+        }
+        Ok(parameters.micros)
     }
 }
 
 /// `struct epoll_params` (linux/eventpoll.h).
-#[derive(Debug, Default)]
 #[repr(C)]
 struct BusyPollParameters {
     micros: u32,
@@ -216,7 +204,7 @@ mod tests {
     fn busy_poll_time_is_read_back() {
         let epoll = Epoll::new().unwrap();
         match epoll.set_busy_poll(50) {
-            Ok(()) => assert_eq!(epoll.busy_poll().unwrap(), 50),
+            Ok(in_force) => assert_eq!(in_force, 50),
             Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EOPNOTSUPP)), "{error}"),
         }
     }

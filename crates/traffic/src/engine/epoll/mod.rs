@@ -207,8 +207,7 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), EndError> {
 /// Has waits poll the devices for a time, and returns the time that the kernel keeps.
 fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, EndError> {
     let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
-    let in_force = epoll.set_busy_poll(micros).and_then(|()| epoll.busy_poll());
-    in_force.map(|micros| u64::from(micros) * 1000).map_err(|error| {
+    epoll.set_busy_poll(micros).map(|in_force| u64::from(in_force) * 1000).map_err(|error| {
         EndError::Missing(format!(
             "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
              --epoll-busy-poll"
