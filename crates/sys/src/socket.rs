@@ -30,15 +30,6 @@ pub enum Until {
     PeerShut,
 }
 
-/// The result of a wait for one socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketReadiness {
-    /// A receive would not block; it may return an error.
-    pub readable: bool,
-    /// A send would not block; it may return an error.
-    pub writable: bool,
-}
-
 /// Takes the next connection (accept4(2)); it is closed on exec.
 ///
 /// # Errors
@@ -208,12 +199,13 @@ fn set_timeout(fd: BorrowedFd<'_>, which: Timeout, timeout_ns: u64) -> io::Resul
     Ok(sockopt::set_socket_timeout(fd, which, timeout)?)
 }
 
-/// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)). `None`: the time is over.
+/// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)): whether a receive would not block, or else a
+/// send; either may return an error. `None`: the time is over.
 ///
 /// # Errors
 ///
 /// `EINTR` if a signal arrived.
-pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<SocketReadiness>> {
+pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<bool>> {
     let events = match until {
         Until::Readable => PollFlags::IN,
         Until::Writable => PollFlags::OUT,
@@ -224,11 +216,8 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     let count = event::poll(&mut polled, Some(&timespec(timeout_ns)))?;
     let found = polled[0].revents();
     // An error or a hang-up makes every call return at once.
-    let gone = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-    Ok((count > 0).then_some(SocketReadiness {
-        readable: gone || found.intersects(PollFlags::IN | PollFlags::RDHUP),
-        writable: gone || found.intersects(PollFlags::OUT),
-    }))
+    let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    Ok((count > 0).then_some(found.intersects(gone | PollFlags::IN | PollFlags::RDHUP)))
 }
 
 #[cfg(test)]
@@ -279,7 +268,7 @@ mod tests {
         drop(server);
         // It was writable before, and is readable from the reset on.
         let found = wait(client.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap();
-        assert!(found.readable && wait(client.as_fd(), Until::Writable, 0).unwrap().unwrap().writable);
+        assert!(found && wait(client.as_fd(), Until::Writable, 0).unwrap().is_some());
         assert_eq!(take_error(client.as_fd()).unwrap_err().raw_os_error(), Some(libc::ECONNRESET));
         take_error(client.as_fd()).unwrap();
     }
@@ -290,10 +279,9 @@ mod tests {
         let began_ns = clock::monotonic_ns();
         assert_eq!(wait(right.as_fd(), Until::Readable, 2_000_000).unwrap(), None);
         assert!(clock::monotonic_ns() - began_ns >= 2_000_000);
-        let found = wait(right.as_fd(), Until::Either, 0).unwrap().unwrap();
-        assert_eq!(found, SocketReadiness { readable: false, writable: true });
+        assert_eq!(wait(right.as_fd(), Until::Either, 0).unwrap(), Some(false));
         assert_eq!(send_now(left.as_fd(), b"x").unwrap(), 1);
-        assert!(wait(right.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap().readable);
+        assert_eq!(wait(right.as_fd(), Until::Readable, u64::MAX / 2).unwrap(), Some(true));
     }
 
     #[test]

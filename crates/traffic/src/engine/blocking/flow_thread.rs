@@ -184,8 +184,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         let left_ns = self.state.flow.patience_ns().saturating_sub(monotonic_ns()).min(PATIENCE_NS);
         self.system_calls += 1;
         match socket::wait(fd.as_fd(), Until::Either, left_ns) {
-            Ok(Some(found)) if found.readable => return self.receive(None),
-            Ok(Some(_)) => self.send(true)?,
+            Ok(Some(true)) => return self.receive(None),
+            Ok(Some(false)) => self.send(true)?,
             Ok(None) | Err(_) => self.state.tick(),
         }
         Ok(true)
