@@ -25,8 +25,9 @@ use bytegauge_sys::network::{self, HeldNetwork};
 use bytegauge_sys::process::die_with_parent;
 use bytegauge_traffic::{EndError, ProgramNetworks, TrialNetwork};
 
+use process::LinkCommand;
 pub use process::serve_stdio;
-use process::{LinkCommand, LinkReply};
+use serde::de::DeserializeOwned;
 
 /// The name of the process on the command line, after `end`.
 pub const ROLE: &str = "link";
@@ -63,9 +64,9 @@ pub struct Emulator {
     child: Child,
     input: UnixStream,
     output: BufReader<UnixStream>,
-    near: Arc<HeldNetwork>,
-    far: Arc<HeldNetwork>,
-    /// The descriptors of the near and the far network in the process.
+    /// The near and the far network.
+    networks: [Arc<HeldNetwork>; 2],
+    /// Their descriptors in the process.
     held: [i32; 2],
 }
 
@@ -87,24 +88,15 @@ impl Emulator {
         let mut child = command.spawn().map_err(failed)?;
         // This closes our copies of its side, so that we notice its death.
         drop(command);
-        let made = reply(&mut output).and_then(|reply| match reply {
-            LinkReply::Made(near, far) => {
-                let held = |descriptor| HeldNetwork::held_by(child.id(), descriptor).map(Arc::new);
-                Ok(([near, far], held(near).map_err(failed)?, held(far).map_err(failed)?))
-            }
-            LinkReply::Missing(reason) => Err(EndError::Missing(reason)),
-            other => Err(out_of_turn(&other)),
+        let made = reply(&mut output).and_then(|held: [i32; 2]| {
+            let network = |at: usize| HeldNetwork::held_by(child.id(), held[at]).map(Arc::new).map_err(failed);
+            Ok((held, [network(0)?, network(1)?]))
         });
-        match made {
-            Ok((held, near, far)) => Ok(Emulator { child, input, output, near, far, held }),
-            Err(fault) => {
-                end(&mut child);
-                Err(fault)
-            }
-        }
+        let (held, networks) = made.inspect_err(|_| end(&mut child))?;
+        Ok(Emulator { child, input, output, networks, held })
     }
 
-    fn asked(&mut self, ask: &LinkCommand) -> Result<LinkReply, EndError> {
+    fn asked<T: DeserializeOwned>(&mut self, ask: &LinkCommand) -> Result<T, EndError> {
         let line = serde_json::to_string(ask).map_err(|error| broke(error.into()))?;
         self.input.write_all(format!("{line}\n").as_bytes()).map_err(broke)?;
         reply(&mut self.output)
@@ -114,25 +106,15 @@ impl Emulator {
 impl TrialNetwork for Emulator {
     /// Packets on their way are lost.
     fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), EndError> {
-        match self.asked(&LinkCommand::Be(*link, seed))? {
-            LinkReply::Is => Ok(()),
-            other => Err(out_of_turn(&other)),
-        }
+        self.asked(&LinkCommand::Be(*link, seed))
     }
 
     fn used(&mut self) -> Result<LinkUse, EndError> {
-        match self.asked(&LinkCommand::Tell)? {
-            LinkReply::Did(used) => Ok(used),
-            other => Err(out_of_turn(&other)),
-        }
+        self.asked(&LinkCommand::Tell)
     }
 
     fn set_options(&mut self, options: &[(String, String)]) -> Result<(), EndError> {
-        match self.asked(&LinkCommand::Settings(options.to_vec()))? {
-            LinkReply::Is => Ok(()),
-            LinkReply::Refused(reason) => Err(EndError::Missing(reason)),
-            other => Err(out_of_turn(&other)),
-        }
+        self.asked(&LinkCommand::Settings(options.to_vec()))
     }
 
     fn for_programs(&self, are_apart: bool) -> ProgramNetworks {
@@ -141,11 +123,8 @@ impl TrialNetwork for Emulator {
     }
 
     fn place(&self, command: &mut Command, side: Side) {
-        let network = match side {
-            Side::Source => &self.near,
-            Side::Sink => &self.far,
-        };
-        network::run_in(command, network);
+        let [near, far] = &self.networks;
+        network::run_in(command, if side == Side::Source { near } else { far });
     }
 
     fn address(&self, side: Side) -> IpAddr {
@@ -168,19 +147,16 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn reply(output: &mut impl BufRead) -> Result<LinkReply, EndError> {
+/// An answer of the process: a value, or the reason why there is no link or no such setting.
+fn reply<T: DeserializeOwned>(output: &mut impl BufRead) -> Result<T, EndError> {
     let mut line = String::new();
-    match output.read_line(&mut line) {
-        Ok(0) => Err(broke(io::ErrorKind::UnexpectedEof.into())),
-        Ok(_) => serde_json::from_str(&line).map_err(|error| broke(error.into())),
-        Err(error) => Err(broke(error)),
+    if output.read_line(&mut line).map_err(broke)? == 0 {
+        return Err(broke(io::ErrorKind::UnexpectedEof.into()));
     }
+    let answer: Result<T, String> = serde_json::from_str(&line).map_err(|error| broke(error.into()))?;
+    answer.map_err(EndError::Missing)
 }
 
 fn broke(source: io::Error) -> EndError {
     EndError::Io { doing: "asking the emulated link".into(), source }
-}
-
-fn out_of_turn(reply: &LinkReply) -> EndError {
-    EndError::Impossible(format!("the emulated link answered out of turn: {reply:?}"))
 }

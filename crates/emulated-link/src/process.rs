@@ -31,49 +31,33 @@ const DEVICE_PACKETS: u32 = 32_768;
 /// start threshold and round trip of the last one to the same address, which belongs to another trial over another link.
 const SETTINGS: [(&str, &str); 1] = [("net/ipv4/tcp_no_metrics_save", "1")];
 
-/// A command to the process.
+/// A command to the process, with the type of its answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LinkCommand {
-    /// Become this link and discard packets on their way. The seed determines the lost packets.
+    /// Become this link and discard packets on their way: `()`. The seed determines the lost packets.
     Be(EmulatedLink, u64),
-    /// Report the counts since then.
+    /// Report the counts since then: [`LinkUse`].
     Tell,
-    /// Change these settings of both networks.
+    /// Change these settings of both networks: `()`.
     Settings(Vec<(String, String)>),
 }
 
-/// An answer of the process.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LinkReply {
-    /// The first answer: the descriptors of the near and the far network.
-    Made(i32, i32),
-    /// The only answer: the reason why there is no link.
-    Missing(String),
-    /// The link or the settings were changed.
-    Is,
-    /// The reason why a setting could not be changed.
-    Refused(String),
-    /// The counts.
-    Did(LinkUse),
-}
-
-/// Serves a link until standard input ends. Commands arrive there and answers go to standard output, as lines of JSON.
+/// Serves a link until standard input ends. Commands arrive there and answers go to standard output, as lines of JSON: first
+/// the descriptors of the near and the far network, or the reason why there is no link.
 ///
 /// # Errors
 /// If a device or its own input fails.
 pub fn serve_stdio() -> io::Result<()> {
-    let (near, far) = match networks() {
-        Ok(made) => made,
-        Err(missing) => return send(&LinkReply::Missing(missing)),
+    let (mut devices, networks) = match networks() {
+        Ok([(near, near_network), (far, far_network)]) => ([near, far], [near_network, far_network]),
+        Err(missing) => return send(&Err::<(), _>(missing)),
     };
-    send(&LinkReply::Made(near.network.as_raw_fd(), far.network.as_raw_fd()))?;
+    send(&Ok(networks.each_ref().map(AsRawFd::as_raw_fd)))?;
     let _ = wake_precisely();
     let mut input = io::stdin().lock();
     let mut line = String::new();
     let mut carried: Option<CarriedTraffic> = None;
-    let mut devices = Devices { near: near.device, far: far.device };
     loop {
         let asked = match &mut carried {
             Some(carried) => carried.carry_until_asked(&devices, &input)?,
@@ -88,32 +72,24 @@ pub fn serve_stdio() -> io::Result<()> {
         }
         match serde_json::from_str(&line)? {
             LinkCommand::Be(link, seed) => {
-                devices.empty();
-                carried = Some(CarriedTraffic::new(link, seed, devices.missed()?));
-                send(&LinkReply::Is)?;
+                empty(&devices);
+                carried = Some(CarriedTraffic::new(link, seed, missed(&mut devices)?));
+                send(&Ok(()))?;
             }
             LinkCommand::Tell => {
                 let used = carried.as_ref().map(|carried| carried.used(&mut devices)).transpose()?;
-                send(&LinkReply::Did(used.unwrap_or_default()))?;
+                send(&Ok(used.unwrap_or_default()))?;
             }
             LinkCommand::Settings(settings) => {
                 // The process stays in the far network, whose tables it shows.
-                let mut networks = [&near.network, &far.network].into_iter();
-                let changed = networks.try_for_each(|network| change(network, &settings));
-                send(&changed.map_or_else(LinkReply::Refused, |()| LinkReply::Is))?;
+                send(&networks.iter().try_for_each(|network| change(network, &settings)))?;
             }
         }
     }
 }
 
-/// A device and its network.
-struct Network {
-    device: Tun,
-    network: File,
-}
-
-/// Makes both networks, or returns the reason why the system forbids it.
-fn networks() -> Result<(Network, Network), String> {
+/// Makes both networks, each with its device, or returns the reason why the system forbids it.
+fn networks() -> Result<[(Tun, File); 2], String> {
     let refused = |error: io::Error| {
         // The user has as many as allowed; the text of this error number is about a disk.
         let why = match error.kind() {
@@ -132,7 +108,7 @@ fn networks() -> Result<(Network, Network), String> {
     network::leave_for_own_network().map_err(refused)?;
     let near = network("near0", NEAR, FAR, &options)?;
     network::leave_for_another_network().map_err(refused)?;
-    Ok((near, network("far0", FAR, NEAR, &options)?))
+    Ok([near, network("far0", FAR, NEAR, &options)?])
 }
 
 /// Enters a network, changes its settings, and reads each of them back.
@@ -169,7 +145,7 @@ fn network(
     address: Ipv4Addr,
     peer: Ipv4Addr,
     options: &[(String, String)],
-) -> Result<Network, String> {
+) -> Result<(Tun, File), String> {
     let failed = |what: &str, error: io::Error| {
         format!(
             "an emulated link needs {what} ({error}): allow it (for a container --device /dev/net/tun), or measure a real link (--host)"
@@ -186,40 +162,32 @@ fn network(
             .map_err(|error| failed(&format!("/proc/sys/{setting} to be writable"), error))?;
     }
     let network = network::own_network().map_err(|error| failed("/proc", error))?;
-    Ok(Network { device, network })
+    Ok((device, network))
 }
 
-fn send(word: &LinkReply) -> io::Result<()> {
+fn send<T: Serialize>(answer: &Result<T, String>) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    writeln!(output, "{}", serde_json::to_string(word)?)?;
+    writeln!(output, "{}", serde_json::to_string(answer)?)?;
     output.flush()
 }
 
-/// The devices at both sides.
-struct Devices {
-    near: Tun,
-    far: Tun,
+/// Discards packets that wait in the devices: they belong to earlier connections.
+fn empty(devices: &[Tun; 2]) {
+    let mut packet = vec![0; TAKEN_MAX];
+    for device in devices {
+        while device.take(&mut packet).is_ok() {}
+    }
 }
 
-impl Devices {
-    /// Discards waiting packets: they belong to earlier connections.
-    fn empty(&self) {
-        let mut packet = vec![0; TAKEN_MAX];
-        for device in [&self.near, &self.far] {
-            while device.take(&mut packet).is_ok() {}
-        }
-    }
-
-    /// Packets that the kernel dropped at the near and at the far device since these were made.
-    fn missed(&mut self) -> io::Result<[u64; 2]> {
-        Ok([self.near.dropped()?, self.far.dropped()?])
-    }
+/// Packets that the kernel dropped at the near and at the far device since these were made.
+fn missed([near, far]: &mut [Tun; 2]) -> io::Result<[u64; 2]> {
+    Ok([near.dropped()?, far.dropped()?])
 }
 
 /// The traffic of one setting.
 struct CarriedTraffic {
-    there: Lane,
-    back: Lane,
+    /// From the near device to the far one, and back.
+    lanes: [Lane; 2],
     /// Packets that the kernel had dropped before.
     missed: [u64; 2],
     /// CPU time that this process had used before, nanoseconds.
@@ -228,41 +196,38 @@ struct CarriedTraffic {
 
 impl CarriedTraffic {
     fn new(link: EmulatedLink, seed: u64, missed: [u64; 2]) -> CarriedTraffic {
-        let cpu_ns = process_usage().total_ns;
-        CarriedTraffic { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
+        let lanes = [seed, !seed].map(|seed| Lane::new(link, seed));
+        CarriedTraffic { lanes, missed, cpu_ns: process_usage().total_ns }
     }
 
     /// Carries packets until a command arrives. `false` after a signal.
-    fn carry_until_asked(&mut self, devices: &Devices, input: &StdinLock<'_>) -> io::Result<bool> {
-        let fds = [devices.near.as_fd(), devices.far.as_fd(), input.as_fd()];
+    fn carry_until_asked(&mut self, devices: &[Tun; 2], input: &StdinLock<'_>) -> io::Result<bool> {
+        let fds = [devices[0].as_fd(), devices[1].as_fd(), input.as_fd()];
         loop {
-            let next_ns = [self.there.way.next_ns(), self.back.way.next_ns()].into_iter().flatten().min();
+            let next_ns = self.lanes.iter().filter_map(|lane| lane.way.next_ns()).min();
             let wait_ns = next_ns.map(|ns| ns.saturating_sub(monotonic_ns()));
             // First, to know that nothing waits before it sleeps.
             let looked = readable(fds, Some(0)).and_then(|now| match now {
                 [false, false, false] if wait_ns != Some(0) => Ok((readable(fds, wait_ns)?, true)),
                 some => Ok((some, false)),
             });
-            let ([near, far, asked], has_slept) = match looked {
-                Ok(looked) => looked,
+            let ([filled @ .., asked], has_slept) = match looked {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
-                Err(error) => return Err(error),
+                looked => looked?,
             };
             let now_ns = monotonic_ns();
-            for (lane, is_filled) in [(&mut self.there, near), (&mut self.back, far)] {
+            // Due packets first: taking new packets must not delay them.
+            for ((lane, is_filled), target) in self.lanes.iter_mut().zip(filled).zip(devices.iter().rev()) {
                 // Packets that arrived during the sleep ended it.
                 if has_slept || !is_filled {
                     lane.empty_ns = now_ns;
                 }
+                lane.deliver(target);
             }
-            // Due packets first: taking new packets must not delay them.
-            self.there.deliver(&devices.far);
-            self.back.deliver(&devices.near);
-            if near {
-                self.there.accept(&devices.near)?;
-            }
-            if far {
-                self.back.accept(&devices.far)?;
+            for ((lane, is_filled), device) in self.lanes.iter_mut().zip(filled).zip(devices) {
+                if is_filled {
+                    lane.accept(device)?;
+                }
             }
             if asked {
                 return Ok(true);
@@ -270,14 +235,12 @@ impl CarriedTraffic {
         }
     }
 
-    fn used(&self, devices: &mut Devices) -> io::Result<LinkUse> {
-        let [near, far] = devices.missed()?;
-        let with = |used: WayUse, missed| WayUse { missed, ..used };
-        Ok(LinkUse {
-            there: with(self.there.way.used(), near.saturating_sub(self.missed[0])),
-            back: with(self.back.way.used(), far.saturating_sub(self.missed[1])),
-            cpu_ns: process_usage().total_ns.saturating_sub(self.cpu_ns),
-        })
+    fn used(&self, devices: &mut [Tun; 2]) -> io::Result<LinkUse> {
+        let missed = missed(devices)?;
+        let used =
+            |at: usize| WayUse { missed: missed[at].saturating_sub(self.missed[at]), ..self.lanes[at].way.used() };
+        let cpu_ns = process_usage().total_ns.saturating_sub(self.cpu_ns);
+        Ok(LinkUse { there: used(0), back: used(1), cpu_ns })
     }
 }
 
