@@ -5,6 +5,8 @@
 
 use bytegauge_model::mix;
 
+use crate::EndError;
+
 /// The pattern of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
@@ -22,6 +24,14 @@ pub struct Mismatch {
     pub expected: u8,
     /// The byte that was found.
     pub found: u8,
+}
+
+impl Mismatch {
+    /// The fault of a flow in which it was found.
+    pub(crate) fn in_flow(self, flow: usize) -> EndError {
+        let Mismatch { offset, expected, found } = self;
+        EndError::Corrupt { flow, offset, expected, found }
+    }
 }
 
 impl Pattern {

@@ -125,8 +125,7 @@ impl SinkReader {
 
     /// The error in the bytes, if any.
     pub(crate) fn fault(&self) -> Option<EndError> {
-        let Mismatch { offset, expected, found } = self.mismatch?;
-        Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
+        self.mismatch.map(|mismatch| mismatch.in_flow(self.flow))
     }
 
     /// Takes one message: a datagram, or several that were joined. Returns why it stops, if it does.

@@ -102,8 +102,7 @@ impl SinkFlow {
 
     /// The fault in the bytes, if any.
     pub fn fault(&self) -> Option<EndError> {
-        let Mismatch { offset, expected, found } = self.mismatch?;
-        Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
+        self.mismatch.map(|mismatch| mismatch.in_flow(self.flow))
     }
 
     fn check(&mut self, bytes: &[u8]) -> bool {
