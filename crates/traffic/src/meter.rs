@@ -351,7 +351,7 @@ impl Meter {
 
     /// Bytes since the loop began.
     pub fn total_bytes(&self) -> u64 {
-        self.own.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
+        self.own.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums()[0])
     }
 
     /// The counts of the window. Empty unless it opened and closed.
@@ -437,12 +437,12 @@ impl Meter {
     }
 
     fn counts(&self, at_ns: u64) -> MeterCounts {
-        let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
+        let [bytes, calls, short_calls] = self.tally.as_ref().map_or([0; 3], |tally| tally.sums());
         MeterCounts {
             at_ns,
-            bytes: self.own.bytes + others.bytes,
-            calls: self.own.calls + others.calls,
-            short_calls: self.own.short_calls + others.short_calls,
+            bytes: self.own.bytes + bytes,
+            calls: self.own.calls + calls,
+            short_calls: self.own.short_calls + short_calls,
             watched: self.watched.as_ref().map_or(0, |total| total.sums()[0]),
             ..self.own
         }

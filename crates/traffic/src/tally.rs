@@ -28,14 +28,6 @@ pub(crate) enum Phase {
     After = 2,
 }
 
-/// Sums of all calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    pub bytes: u64,
-    pub calls: u64,
-    pub short_calls: u64,
-}
-
 /// Bytes, calls and short calls of one thread.
 #[derive(Debug)]
 pub struct CallCounter(ThreadCounter<3>);
@@ -130,11 +122,10 @@ impl Tally {
         }
     }
 
-    /// The counts of all threads so far. Takes a lock, so it stays a function of its own (`cargo xtask hot-loops`).
+    /// Bytes, calls and short calls of all threads so far. Takes a lock, so it stays a function of its own (`cargo xtask hot-loops`).
     #[inline(never)]
-    pub(crate) fn sums(&self) -> Sums {
-        let [bytes, calls, short_calls] = self.moved.sums();
-        Sums { bytes, calls, short_calls }
+    pub(crate) fn sums(&self) -> [u64; 3] {
+        self.moved.sums()
     }
 
     /// The usage of the threads within the window, or since it opened.
@@ -263,8 +254,8 @@ mod tests {
                 assert!((NS..=most_ns).contains(&used_ns), "{phases:?}: {used_ns} of {looks:?}");
             }
         }
-        assert_eq!(tally.sums().calls, tally.sums().bytes);
-        assert_eq!(tally.sums().calls, tally.sums().short_calls);
+        let [bytes, calls, short_calls] = tally.sums();
+        assert_eq!((bytes, short_calls), (calls, calls));
     }
 
     #[test]
@@ -307,7 +298,7 @@ mod tests {
         let used_ns = tally.usage().total_ns;
         end.send(()).unwrap();
         thread.join().unwrap();
-        assert_eq!(tally.sums().calls, 1);
+        assert_eq!(tally.sums()[1], 1);
         assert!(used_ns >= NS, "{used_ns}");
         assert_eq!(tally.usage().total_ns, used_ns);
     }
@@ -325,7 +316,7 @@ mod tests {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(tally.sums(), Sums { bytes: 6000, calls: 2000, short_calls: 0 });
+        assert_eq!(tally.sums(), [6000, 2000, 0]);
         assert!(tally.has_threads());
     }
 }

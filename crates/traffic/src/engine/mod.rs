@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
 use bytegauge_sys::option;
+use bytegauge_sys::socket::{self, During};
 
 use crate::flow::{ConnectionEnd, Flow, Party};
 use crate::meter::Meter;
@@ -251,6 +252,19 @@ const ACCEPTS_MAX: u64 = 1024;
 /// The error number of a failed call.
 fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(0)
+}
+
+/// Whether a failed accept means that descriptors ran out, so that trying again at once would only spin. Otherwise there was
+/// nothing to accept.
+///
+/// # Errors
+/// That of the listener itself.
+fn is_out_of_descriptors(source: io::Error) -> Result<bool, EndError> {
+    let is_exhausted = socket::is_exhausted(&source);
+    if is_exhausted || socket::is_transient(&source, During::Accept) {
+        return Ok(is_exhausted);
+    }
+    Err(EndError::Io { doing: "accepting a connection".into(), source })
 }
 
 /// The fault of a flow that wants to send but composes nothing.

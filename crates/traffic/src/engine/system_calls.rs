@@ -142,20 +142,6 @@ impl Memory {
     }
 }
 
-/// The result of a call that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ZeroCopySend {
-    /// The socket took bytes; the flow has not been notified.
-    Sent {
-        /// How many.
-        moved: usize,
-        /// How many were offered to it.
-        asked: usize,
-    },
-    /// The kernel holds both memories, or too many notifications wait.
-    Held,
-}
-
 /// The sends of one connection.
 #[derive(Default)]
 pub(super) struct ZeroCopySends {
@@ -193,13 +179,14 @@ impl ZeroCopySends {
         self.memories.iter_mut().for_each(|memory| memory.returned(from, to));
     }
 
-    /// Sends a part of the flow's message, from memory that the kernel does not hold.
+    /// Sends a part of the flow's message, from memory that the kernel does not hold, without notifying the flow: how many bytes
+    /// the socket took, and how many were offered to it. `None`: the kernel holds both memories, or too many notifications wait.
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn send<F: Flow>(&mut self, fd: BorrowedFd<'_>, flow: &mut F) -> io::Result<ZeroCopySend> {
+    pub(super) fn send<F: Flow>(&mut self, fd: BorrowedFd<'_>, flow: &mut F) -> io::Result<Option<(usize, usize)>> {
         if !self.memories[self.at].unsent.holds() && !self.switch(fd)? {
-            return Ok(ZeroCopySend::Held);
+            return Ok(None);
         }
         loop {
             let memory = &mut self.memories[self.at];
@@ -209,11 +196,11 @@ impl ZeroCopySends {
                 Ok(moved) => {
                     (memory.count, memory.held, self.sends) = (memory.count + 1, memory.held + 1, self.sends + 1);
                     memory.unsent.sent(moved);
-                    return Ok(ZeroCopySend::Sent { moved, asked });
+                    return Ok(Some((moved, asked)));
                 }
                 Err(error) if zero_copy::is_full(&error) => {
                     if !self.reap(fd)? {
-                        return Ok(ZeroCopySend::Held);
+                        return Ok(None);
                     }
                 }
                 Err(error) => return Err(error),
@@ -238,7 +225,7 @@ impl ZeroCopySends {
 
     /// Adds the sends of a connection that ends, or leaves the engine, to the counts, with the last notifications that came. Memory
     /// that the kernel still holds is abandoned.
-    pub(super) fn finish(mut self, fd: BorrowedFd<'_>, report: &mut EngineReport) {
+    pub(super) fn finish(&mut self, fd: BorrowedFd<'_>, report: &mut EngineReport) {
         let _ = self.reap(fd);
         report.system_calls += self.sends + self.calls;
         report.zero_copy += self.sends;

@@ -22,7 +22,7 @@ use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
 use crate::EndError;
-use crate::engine::system_calls::{ZeroCopySend, ZeroCopySends};
+use crate::engine::system_calls::ZeroCopySends;
 use crate::engine::unsent::UnsentMessage;
 use crate::engine::{FlowMode, FlowStation, Stop, WAIT_MAX_NS, unconnected};
 use crate::flow::{ConnectionEnd, Flow, Want};
@@ -44,10 +44,7 @@ pub(crate) trait FlowIo {
     }
 
     /// The counts of its calls, once they are over, if it has any.
-    fn report(self) -> Option<EngineReport>
-    where
-        Self: Sized,
-    {
+    fn report(&mut self) -> Option<EngineReport> {
         None
     }
 }
@@ -218,12 +215,7 @@ pub(super) struct PlainIo<R, W, C> {
     unsent: UnsentMessage,
 }
 
-impl<R, W, C> PlainIo<R, W, C>
-where
-    R: FnMut(&mut [u8]) -> io::Result<usize>,
-    W: FnMut(&[u8]) -> io::Result<usize>,
-    C: FnMut(&mut Meter, usize, usize),
-{
+impl<R, W, C> PlainIo<R, W, C> {
     /// Two calls: system calls, or nothing in the null engine.
     pub(super) fn new(read: R, write: W, count: C) -> PlainIo<R, W, C> {
         PlainIo { read, write, count, unsent: UnsentMessage::default() }
@@ -283,7 +275,7 @@ impl FlowIo for QueuedCountsIo<'_> {
         Ok(deliver(flow, &mut buffer[..n]))
     }
 
-    fn report(self) -> Option<EngineReport> {
+    fn report(&mut self) -> Option<EngineReport> {
         Some(self.report)
     }
 }
@@ -389,7 +381,7 @@ impl FlowIo for SendFileIo<'_> {
         Ok(None)
     }
 
-    fn report(self) -> Option<EngineReport> {
+    fn report(&mut self) -> Option<EngineReport> {
         Some(EngineReport { system_calls: self.calls, ..EngineReport::default() })
     }
 }
@@ -402,20 +394,17 @@ struct ZeroCopyIo<'a> {
 impl FlowIo for ZeroCopyIo<'_> {
     /// Sends, and waits for the kernel where it has to.
     fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
-        match self.sends.send(self.fd, flow)? {
-            ZeroCopySend::Sent { moved, asked } => {
-                meter.count(moved, asked);
-                flow.sent(moved, 0);
-            }
-            ZeroCopySend::Held => {
-                self.sends.calls += 1;
-                zero_copy::wait(self.fd, WAIT_MAX_NS)?;
-            }
+        if let Some((moved, asked)) = self.sends.send(self.fd, flow)? {
+            meter.count(moved, asked);
+            flow.sent(moved, 0);
+        } else {
+            self.sends.calls += 1;
+            zero_copy::wait(self.fd, WAIT_MAX_NS)?;
         }
         Ok(None)
     }
 
-    fn report(self) -> Option<EngineReport> {
+    fn report(&mut self) -> Option<EngineReport> {
         let mut report = EngineReport::default();
         self.sends.finish(self.fd, &mut report);
         Some(report)
@@ -467,7 +456,7 @@ mod tests {
             FlowStation { fd: None, buffer: &mut [0; 16], pace: Pace::Free, abort: &flag, stop_requested: &flag };
         assert_eq!(run_nothing(&mut flow, slot, &mut meter).unwrap(), Stop::Time);
         let (sums, window) = (meter.tally().sums(), meter.window());
-        assert_eq!((sums.calls, sums.bytes), (flow.0, 16 * flow.0));
+        assert_eq!(sums[..2], [16 * flow.0, flow.0]);
         assert!(window.calls > 0 && window.calls <= flow.0, "{window:?}");
         // The meter charges its own thread once, and has its time on a run queue if the kernel reports it.
         assert!(!meter.tally().has_threads());

@@ -15,12 +15,12 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::buffer::PageOffset;
 use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{io as sys_io, pipe};
 
 use crate::engine::blocking::flow_thread::Worker;
 use crate::engine::flow_state::time_for;
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, WorkerTotals};
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, WorkerTotals, is_out_of_descriptors};
 use crate::flow::{Opener, Party};
 use crate::meter::Meter;
 use crate::tally::Tally;
@@ -146,9 +146,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                 let flow = self.shared.party().accepted(fd.as_fd(), time_for::<P::Flow>());
                 flow.map_or(Ok(()), |flow| self.start(flow, Some(fd)))?;
             }
-            Err(error) if socket::is_exhausted(&error) => return Ok(false),
-            Err(error) if socket::is_transient(&error, During::Accept) => {}
-            Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
+            Err(error) => return is_out_of_descriptors(error).map(|is_out| !is_out),
         }
         Ok(true)
     }

@@ -16,7 +16,7 @@ use crate::EndError;
 use crate::engine::epoll::EpollLoop;
 use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
 use crate::engine::flow_state::time_for;
-use crate::engine::system_calls::{Calls, MessagePart, ZeroCopySend, ZeroCopySends, ack_quickly};
+use crate::engine::system_calls::{Calls, MessagePart, ZeroCopySends, ack_quickly};
 use crate::engine::unsent::{KeptBytes, UnsentMessage};
 use crate::engine::{errno, nothing_to_send, unconnected};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
@@ -60,7 +60,7 @@ impl Default for Registration {
 impl Registration {
     /// Adds the sends without copies of a connection that ends, or leaves the engine, to the counts.
     pub(super) fn add_up(&mut self, fd: impl AsFd, report: &mut EngineReport) {
-        let Some(sends) = self.in_place.take() else { return };
+        let Some(mut sends) = self.in_place.take() else { return };
         report.buffer_bytes += sends.len() as u64;
         sends.finish(fd.as_fd(), report);
     }
@@ -152,8 +152,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {
-            self.rest(index, WaitingFor::Send)?;
-            return Ok(Then::Rest);
+            return self.rest(index, WaitingFor::Send);
         }
         if P::CALLS {
             self.report.system_calls += 1;
@@ -206,8 +205,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.readable {
-            self.rest(index, WaitingFor::Receive)?;
-            return Ok(Then::Rest);
+            return self.rest(index, WaitingFor::Receive);
         }
         self.report.system_calls += 1;
         if P::CALLS {
@@ -291,13 +289,11 @@ impl<P: Party> EpollLoop<'_, P> {
             (Err(error), _) if error.kind() == io::ErrorKind::Interrupted => {}
             (Err(error), Doing::Receiving) if error.kind() == io::ErrorKind::WouldBlock => {
                 slot.link.readable = false;
-                self.rest(index, WaitingFor::Receive)?;
-                return Ok(Then::Rest);
+                return self.rest(index, WaitingFor::Receive);
             }
             (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {
                 slot.link.writable = false;
-                self.rest(index, WaitingFor::Send)?;
-                return Ok(Then::Rest);
+                return self.rest(index, WaitingFor::Send);
             }
             (Err(error), _) => {
                 *now_ns = self.tick();
@@ -339,8 +335,7 @@ impl<P: Party> EpollLoop<'_, P> {
         if slot.link.readable || slot.link.writable {
             return Ok(Then::Ask);
         }
-        self.rest(index, WaitingFor::Either)?;
-        Ok(Then::Rest)
+        self.rest(index, WaitingFor::Either)
     }
 
     /// Requests the events for which a flow waits from epoll, unless that was done.
@@ -379,9 +374,7 @@ impl<P: Party> EpollLoop<'_, P> {
         };
         asked.map_err(EndError::io("waiting for a connection"))
     }
-}
 
-impl<P: Party> EpollLoop<'_, P> {
     /// Sends the flow's message without copies; its socket may have room.
     #[inline(never)]
     pub(super) fn send_in_place(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
@@ -389,12 +382,12 @@ impl<P: Party> EpollLoop<'_, P> {
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         let sends = slot.link.in_place.get_or_insert_default();
         let sent = match sends.send(fd.as_fd(), flow) {
-            Ok(ZeroCopySend::Sent { moved, asked }) => {
+            Ok(Some((moved, asked))) => {
                 self.meter.count(moved, asked);
                 flow.sent(moved, *now_ns);
                 Ok(CallResult::Some { is_ready: moved == asked })
             }
-            Ok(ZeroCopySend::Held) => {
+            Ok(None) => {
                 // Room in the socket is no news: only an error queue with notifications is.
                 slot.link.awaits_return = true;
                 Err(io::ErrorKind::WouldBlock.into())

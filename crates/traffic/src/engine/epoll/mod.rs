@@ -15,13 +15,13 @@ use bytegauge_model::{EngineReport, EpollMode};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::io as sys_io;
-use bytegauge_sys::socket::{self, During};
+use bytegauge_sys::socket;
 
 use crate::EndError;
 use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::system_calls::Calls;
-use crate::engine::{ACCEPTS_MAX, Station, Stop};
+use crate::engine::{ACCEPTS_MAX, Station, Stop, is_out_of_descriptors};
 use crate::flow::{Party, Want};
 use crate::meter::Meter;
 
@@ -185,18 +185,18 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), EndError> {
                 accepted += 1;
                 driver.add_accepted(fd)?;
             }
-            Err(error) if socket::is_exhausted(&error) => {
-                // A registered listener would be reported again at once, for ever.
-                if std::mem::take(&mut driver.port.listening) {
-                    driver.report.system_calls += 1;
-                    driver.port.epoll.remove(listener).map_err(EndError::io("pausing to accept"))?;
+            Err(error) => {
+                // Otherwise another thread was faster, or the peer has closed already.
+                if is_out_of_descriptors(error)? {
+                    // A registered listener would be reported again at once, for ever.
+                    if std::mem::take(&mut driver.port.listening) {
+                        driver.report.system_calls += 1;
+                        driver.port.epoll.remove(listener).map_err(EndError::io("pausing to accept"))?;
+                    }
+                    driver.pause_accepting();
                 }
-                driver.pause_accepting();
                 break;
             }
-            // Another thread was faster, or the peer has closed already.
-            Err(error) if socket::is_transient(&error, During::Accept) => break,
-            Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }
     driver.report.accepted += accepted;

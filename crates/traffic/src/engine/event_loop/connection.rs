@@ -345,8 +345,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 self.slots[index as usize].attach(Some(fd));
                 I::on_attached(self, index)?;
                 I::watch_attempt(self, index)?;
-                self.rest(index, WaitingFor::Connected)?;
-                Ok(Then::Rest)
+                self.rest(index, WaitingFor::Connected)
             }
             Err(error) => {
                 self.fail(index, Doing::Connecting, errno(&error), now_ns);
@@ -367,7 +366,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// Waits for an event, within the flow's patience.
-    pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<(), EndError> {
+    pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<Then, EndError> {
         let slot = &mut self.slots[index as usize];
         slot.waits = waits;
         if waits != WaitingFor::Receive
@@ -376,7 +375,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         {
             self.timers.set(index, patience_ns);
         }
-        I::on_rest(self, index)
+        I::on_rest(self, index).map(|()| Then::Rest)
     }
 
     /// Closes the connection.

@@ -21,7 +21,6 @@ use std::time::Duration;
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io as sys_io;
-use bytegauge_sys::socket::{self, During};
 use socket2::{Domain, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -31,7 +30,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::EndError;
 use crate::engine::flow_state::time_for;
 use crate::engine::tokio::task::{FlowTask, TaskRequest, TaskShared};
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, errno};
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, errno, is_out_of_descriptors};
 use crate::flow::{ConnectionEnd, Doing, Flow, Party};
 use crate::meter::Meter;
 
@@ -123,12 +122,10 @@ impl<P: Party> Root<'_, P> {
             match self.wait(open, until_ns).await {
                 Woken::Requests | Woken::Time => {}
                 Woken::Accepted(Ok(stream)) => self.add_accepted(stream),
-                Woken::Accepted(Err(error)) if socket::is_exhausted(&error) => {
-                    accept_from_ns = now_ns + ACCEPT_PAUSE_NS;
-                }
-                Woken::Accepted(Err(error)) if socket::is_transient(&error, During::Accept) => {}
-                Woken::Accepted(Err(source)) => {
-                    return Err(EndError::Io { doing: "accepting a connection".into(), source });
+                Woken::Accepted(Err(error)) => {
+                    if is_out_of_descriptors(error)? {
+                        accept_from_ns = now_ns + ACCEPT_PAUSE_NS;
+                    }
                 }
             }
         }

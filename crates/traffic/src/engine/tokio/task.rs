@@ -90,14 +90,6 @@ struct TaskConnection<F: Flow> {
     shared: Arc<TaskShared<F>>,
 }
 
-/// Why a task ended.
-enum TaskEnd {
-    /// The flow is done, or refused what it received.
-    Left,
-    /// The party has to open a connection.
-    NeedsConnection,
-}
-
 impl<F: Flow> FlowTask<F> {
     /// `is_connecting`: the party has begun to connect the stream.
     pub(super) fn new(
@@ -115,8 +107,8 @@ impl<F: Flow> FlowTask<F> {
     pub(super) async fn run(mut self) {
         let Some(connection) = &mut self.0 else { return };
         match connection.run().await {
-            Ok(TaskEnd::Left) => {}
-            Ok(TaskEnd::NeedsConnection) => {
+            Ok(true) => {}
+            Ok(false) => {
                 self.0.take().into_iter().for_each(|connection| connection.post(|flow, _| TaskRequest::Connect(flow)));
             }
             Err(fault) => {
@@ -143,7 +135,8 @@ impl<F: Flow> TaskConnection<F> {
         shared.post(request(state.flow, fd));
     }
 
-    async fn run(&mut self) -> Result<TaskEnd, EndError> {
+    /// Drives the flow until it is done, or refused what it received. `false`: the party has to open a connection.
+    async fn run(&mut self) -> Result<bool, EndError> {
         if self.state.has_connected {
             self.await_connection().await;
         }
@@ -162,7 +155,7 @@ impl<F: Flow> TaskConnection<F> {
                 Want::ReceiveUntil(until_ns) => self.receive(Some(until_ns)).await?,
                 Want::Both => self.send_or_receive().await?,
                 Want::Done => false,
-                Want::Connect if !self.connect().await => return Ok(TaskEnd::NeedsConnection),
+                Want::Connect if !self.connect().await => return Ok(false),
                 Want::Send => self.send().await.map(|()| true)?,
                 Want::Pause(until_ns) => self.pause(until_ns).await.map(|()| true)?,
                 want => {
@@ -171,7 +164,7 @@ impl<F: Flow> TaskConnection<F> {
                 }
             };
             if !stays {
-                return Ok(TaskEnd::Left);
+                return Ok(true);
             }
         }
     }

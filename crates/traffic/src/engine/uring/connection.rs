@@ -98,10 +98,7 @@ impl<P: Party> Loop<'_, P> {
         if self.slots[index as usize].link.sending.is_none() && self.queue_send(index, now_ns)? == Then::Ask {
             return Ok(Then::Ask);
         }
-        if self.slots[index as usize].fd.is_some() {
-            self.rest(index, WaitingFor::Either)?;
-        }
-        Ok(Then::Rest)
+        if self.slots[index as usize].fd.is_some() { self.rest(index, WaitingFor::Either) } else { Ok(Then::Rest) }
     }
 }
 
@@ -151,12 +148,7 @@ pub(super) type Loop<'a, P> = Driver<'a, P, RingPort>;
 impl RingPort {
     pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, EndError> {
         let buffers = (POOL_SIZE / receive_size).clamp(64, 4096) as u16;
-        let pool = match kind {
-            UringKind::Plain => None,
-            UringKind::Multishot | UringKind::Bundle | UringKind::ZeroCopy => {
-                Some(ring.new_pool(buffers, receive_size)?)
-            }
-        };
+        let pool = if kind == UringKind::Plain { None } else { Some(ring.new_pool(buffers, receive_size)?) };
         ring.set_zero_copy(kind == UringKind::ZeroCopy);
         let mut port = RingPort {
             kind,

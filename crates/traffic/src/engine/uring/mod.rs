@@ -12,20 +12,18 @@ mod connection;
 mod receiving;
 mod sending;
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::io as sys_io;
-use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::{self, Completion, Errno, Feature, Missing, OpResult, Ring, RingSetup};
 
 use crate::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::connection::{Loop, Operations, RingPort};
-use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
+use crate::engine::{Station, Stop, WAIT_MAX_NS, is_out_of_descriptors, unconnected};
 use crate::flow::{Party, Want};
 use crate::meter::Meter;
 
@@ -286,16 +284,15 @@ impl<P: Party> Loop<'_, P> {
             return Ok(());
         }
         self.port.accept = None;
-        match refused.map(io::Error::from) {
-            None => RingPort::listen(self),
-            // Trying again at once would only spin.
-            Some(error) if socket::is_exhausted(&error) || error.kind() == io::ErrorKind::WouldBlock => {
-                self.pause_accepting();
-                Ok(())
-            }
-            Some(error) if socket::is_transient(&error, During::Accept) => RingPort::listen(self),
-            Some(source) => Err(EndError::Io { doing: "accepting a connection".into(), source }),
+        let pauses = match refused {
+            Some(errno) => errno == Errno::AGAIN || is_out_of_descriptors(errno.into())?,
+            None => false,
+        };
+        if pauses {
+            self.pause_accepting();
+            return Ok(());
         }
+        RingPort::listen(self)
     }
 }
 

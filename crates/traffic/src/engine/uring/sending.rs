@@ -30,22 +30,13 @@ pub(super) struct SendBuffers {
     /// The buffer of the current message, and its unsent bytes.
     room: usize,
     message: Range<usize>,
-    /// The contents of the send in flight.
-    what: Sends,
-}
-
-/// The contents of a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sends {
-    /// The message.
-    Message,
-    /// Received bytes, after this number of kept bytes.
-    Received { dropped: usize },
+    /// The number of kept bytes before those of the send in flight, if it sends received bytes back.
+    dropped: Option<usize>,
 }
 
 impl Default for SendBuffers {
     fn default() -> SendBuffers {
-        SendBuffers { rooms: [None; 2], is_new: [true; 2], room: 0, message: 0..0, what: Sends::Message }
+        SendBuffers { rooms: [None; 2], is_new: [true; 2], room: 0, message: 0..0, dropped: None }
     }
 }
 
@@ -77,8 +68,7 @@ impl<P: Party> Loop<'_, P> {
         if slot.link.sending.is_none() {
             self.send_next(index)?;
         }
-        self.rest(index, WaitingFor::Send)?;
-        Ok(Then::Rest)
+        self.rest(index, WaitingFor::Send)
     }
 
     /// Queues a send of the rest of the current message, of bytes to send back, or of the next message; nothing if there is no
@@ -104,7 +94,7 @@ impl<P: Party> Loop<'_, P> {
             return Err(unconnected());
         };
         let part = first_part(&output.message, flow.parts());
-        output.what = Sends::Message;
+        output.dropped = None;
         slot.link.asked = part.len();
         slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), room, &part));
         Ok(())
@@ -127,7 +117,7 @@ impl<P: Party> Loop<'_, P> {
             None => return Err(nothing_to_send()),
         };
         let slot = &mut self.slots[index as usize];
-        slot.link.output.what = Sends::Received { dropped: back.start };
+        slot.link.output.dropped = Some(back.start);
         slot.link.asked = len;
         slot.link.sending = Some(op);
         Ok(())
@@ -209,13 +199,11 @@ impl<P: Party> Loop<'_, P> {
     /// A send sent `moved` bytes.
     fn took(&mut self, index: u32, moved: usize, now_ns: u64) {
         let output = &mut self.slots[index as usize].link.output;
-        match output.what {
-            Sends::Message => output.message.start += moved,
-            Sends::Received { dropped } => {
-                // A flow that forwards may have lost its partner, and the kept bytes with it.
-                if let Some(keeper) = self.keeper(index) {
-                    self.drop_kept(keeper, dropped + moved);
-                }
+        match output.dropped {
+            None => output.message.start += moved,
+            // A flow that forwards may have lost its partner, and the kept bytes with it.
+            Some(dropped) => {
+                self.keeper(index).into_iter().for_each(|keeper| self.drop_kept(keeper, dropped + moved));
             }
         }
         if let Some(flow) = &mut self.slots[index as usize].flow {
