@@ -3,14 +3,16 @@
 //! Engines do I/O only. This file decides how a flow may continue after the end of its stream.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::socket::{self, During};
 
 use crate::EndError;
-use crate::engine::system_calls::MessagePart;
+use crate::engine::system_calls::{self, MessagePart};
 use crate::engine::unsent::{KeptBytes, UnsentMessage};
-use crate::engine::{WorkerTotals, errno, nothing_to_send};
+use crate::engine::{WorkerTotals, errno, nothing_to_send, unconnected};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 
 /// The next step of an engine for a flow.
@@ -48,21 +50,24 @@ pub(super) fn time_for<F: Flow>() -> u64 {
     if F::TIMED { monotonic_ns() } else { 0 }
 }
 
-/// A flow with a thread or a task of its own, and the memory of its messages.
-pub(super) struct FlowState<F> {
+/// A flow with a thread or a task of its own, its connection, and the memory of its messages.
+pub(super) struct FlowState<F, C> {
     pub(super) flow: F,
+    pub(super) connection: Option<C>,
+    /// The party has opened a connection for this flow.
+    pub(super) has_connected: bool,
+    pub(super) system_calls: u64,
     kept: KeptBytes,
     unsent: UnsentMessage,
     /// The peer sends no more, and the flow knows.
     eof: bool,
-    /// The party has opened a connection for this flow.
-    pub(super) has_connected: bool,
     /// When the last event happened, for flows that ask for it.
     now_ns: u64,
 }
 
 /// Bytes to send.
-pub(super) struct Outgoing<'a> {
+pub(super) struct Outgoing<'a, C> {
+    pub(super) connection: &'a mut C,
     pub(super) bytes: &'a [u8],
     /// The number of kept bytes before them, if they are sent back.
     pub(super) dropped: Option<usize>,
@@ -70,14 +75,15 @@ pub(super) struct Outgoing<'a> {
     pub(super) part: Option<MessagePart<'a>>,
 }
 
-impl<F: Flow> FlowState<F> {
-    pub(super) fn new(flow: F) -> FlowState<F> {
+impl<F: Flow, C: AsFd> FlowState<F, C> {
+    pub(super) fn new(flow: F, connection: Option<C>) -> FlowState<F, C> {
         let (kept, unsent) = (KeptBytes::default(), UnsentMessage::default());
-        FlowState { flow, kept, unsent, eof: false, has_connected: false, now_ns: 0 }
+        FlowState { flow, connection, has_connected: false, system_calls: 0, kept, unsent, eof: false, now_ns: 0 }
     }
 
-    /// The flow leaves: adds its memory, and the bytes that had to be moved to make room, to the report.
+    /// The flow leaves: adds its calls, its memory, and the bytes that had to be moved to make room, to the report.
     pub(super) fn add_up(&self, totals: &WorkerTotals) {
+        totals.system_calls.fetch_add(self.system_calls, Ordering::Relaxed);
         totals.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
         totals.flow_bytes.fetch_max((self.kept.len() + self.unsent.len()) as u64, Ordering::Relaxed);
     }
@@ -88,75 +94,135 @@ impl<F: Flow> FlowState<F> {
         self.now_ns = time_for::<F>();
     }
 
-    /// Asks the flow for its next action.
+    /// The connection.
+    ///
+    /// # Errors
+    /// [`EndError::Impossible`] without one.
     #[inline]
-    pub(super) fn step(&mut self) -> FlowStep {
-        step::<F>(self.flow.want(self.now_ns), self.eof)
+    pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, EndError> {
+        self.connection.as_ref().map(C::as_fd).ok_or_else(unconnected)
+    }
+
+    /// Asks the flow for its next action. The connection is closed first where that action needs none.
+    #[inline]
+    pub(super) fn next(&mut self) -> Want {
+        loop {
+            let step = step::<F>(self.flow.want(self.now_ns), self.eof);
+            if step.closes {
+                self.close();
+            }
+            if !step.is_over {
+                return step.want;
+            }
+            self.flow.ended(ConnectionEnd::Eof, self.now_ns);
+        }
+    }
+
+    /// Does what neither moves bytes nor waits.
+    pub(super) fn act(&mut self, want: Want) {
+        let Some(connection) = &self.connection else { return };
+        match want {
+            Want::Finish => {
+                self.system_calls += 1;
+                if let Err(error) = system_calls::finish(connection.as_fd()) {
+                    self.fail(Doing::Sending, &error);
+                }
+            }
+            Want::Reset => {
+                self.system_calls += 1;
+                system_calls::reset_when_closed(connection.as_fd());
+                self.close();
+            }
+            _ => {}
+        }
     }
 
     /// The next bytes to send: the rest of a message, received bytes that go back, or the next message.
     #[inline]
-    pub(super) fn outgoing(&mut self) -> Result<Outgoing<'_>, EndError> {
+    pub(super) fn outgoing(&mut self) -> Result<Outgoing<'_, C>, EndError> {
+        let Some(connection) = &mut self.connection else { return Err(unconnected()) };
         let back = self.flow.returns();
         let returns = !back.is_empty() && !self.unsent.holds();
         let (bytes, part) = if returns { (self.kept.part(&back), None) } else { self.unsent.next_part(&mut self.flow) };
         if bytes.is_empty() {
             return Err(nothing_to_send());
         }
-        Ok(Outgoing { bytes, dropped: returns.then_some(back.start), part })
+        Ok(Outgoing { connection, bytes, dropped: returns.then_some(back.start), part })
     }
 
-    /// `n` of the outgoing bytes were sent.
+    /// A send of the outgoing bytes is over. `count` gets the number of bytes that it took.
     #[inline]
-    pub(super) fn sent(&mut self, n: usize, dropped: Option<usize>) {
-        match dropped {
-            Some(dropped) => self.kept.drop_first(dropped + n),
-            None => self.unsent.sent(n),
+    pub(super) fn sent(&mut self, sent: io::Result<usize>, dropped: Option<usize>, count: impl FnOnce(usize)) {
+        self.tick();
+        match sent {
+            Ok(n) => {
+                count(n);
+                match dropped {
+                    Some(dropped) => self.kept.drop_first(dropped + n),
+                    None => self.unsent.sent(n),
+                }
+                self.flow.sent(n, self.now_ns);
+            }
+            Err(error) => self.failed_to_move(Doing::Sending, &error),
         }
-        self.flow.sent(n, self.now_ns);
     }
 
     /// Where the next receive of at most `most` bytes goes.
     #[inline]
-    pub(super) fn buffer(&mut self, most: usize) -> &mut [u8] {
-        self.kept.room(most)
+    pub(super) fn incoming(&mut self, most: usize) -> Result<(&mut C, &mut [u8]), EndError> {
+        let Some(connection) = &mut self.connection else { return Err(unconnected()) };
+        Ok((connection, self.kept.room(most)))
     }
 
     /// Both: the next bytes to send, and the buffer of the next receive.
-    pub(super) fn outgoing_and_buffer(&mut self, most: usize) -> Result<(&[u8], &mut [u8]), EndError> {
+    pub(super) fn outgoing_and_incoming(&mut self, most: usize) -> Result<(&mut C, &[u8], &mut [u8]), EndError> {
         if self.flow.echoes() {
             return Err(EndError::Impossible("a flow that echoes wants to send and receive at once".into()));
         }
-        Ok((self.unsent.next(&mut self.flow), self.kept.room(most)))
+        let Some(connection) = &mut self.connection else { return Err(unconnected()) };
+        Ok((connection, self.unsent.next(&mut self.flow), self.kept.room(most)))
     }
 
-    /// `n` bytes were received in the buffer; 0 at the end of the stream. `false`: the flow leaves.
+    /// A receive is over. `count` gets the number of bytes that it brought, if any. `false`: the flow leaves.
     #[inline]
-    pub(super) fn received(&mut self, n: usize) -> bool {
-        if n == 0 {
-            self.eof = true;
-            self.report_eof();
-            return true;
+    pub(super) fn received(&mut self, received: io::Result<usize>, count: impl FnOnce(usize)) -> bool {
+        self.tick();
+        match received {
+            Ok(0) => {
+                self.eof = true;
+                self.flow.ended(ConnectionEnd::Eof, self.now_ns);
+            }
+            Ok(n) => {
+                count(n);
+                let bytes = self.kept.received(n, self.flow.echoes());
+                return self.flow.received(bytes, self.now_ns);
+            }
+            Err(error) => self.failed_to_move(Doing::Receiving, &error),
         }
-        let bytes = self.kept.received(n, self.flow.echoes());
-        self.flow.received(bytes, self.now_ns)
+        true
     }
 
     pub(super) fn connected(&mut self) {
         self.flow.connected(self.now_ns);
     }
 
-    pub(super) fn report_eof(&mut self) {
-        self.flow.ended(ConnectionEnd::Eof, self.now_ns);
+    /// After a timeout or an interruption the flow is only asked again.
+    fn failed_to_move(&mut self, doing: Doing, error: &io::Error) {
+        if !socket::is_transient(error, During::Transfer) {
+            self.fail(doing, error);
+        }
     }
 
-    /// A call failed, and the connection is closed.
-    pub(super) fn failed(&mut self, doing: Doing, error: &io::Error) {
+    /// A call failed: closes the connection, and reports it to the flow.
+    pub(super) fn fail(&mut self, doing: Doing, error: &io::Error) {
+        self.close();
         self.flow.ended(ConnectionEnd::Failed { doing, errno: errno(error) }, self.now_ns);
     }
 
-    /// The connection was closed: no bytes of it are sent or kept.
-    pub(super) fn forget(&mut self) {
+    /// Closes the connection: no bytes of it are sent or kept.
+    #[inline(never)]
+    fn close(&mut self) {
+        self.system_calls += u64::from(self.connection.take().is_some());
         self.eof = false;
         self.kept.forget();
         self.unsent.forget();

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_sys::clock::{self, monotonic_ns, sleep_until_ns};
 use bytegauge_sys::io as sys_io;
-use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_sys::socket::{self, Until};
 
 use crate::EndError;
+use crate::engine::WAIT_MAX_NS;
 use crate::engine::blocking::thread_per_flow::WorkerShared;
 use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::system_calls::{self, Calls, MessagePart};
-use crate::engine::{WAIT_MAX_NS, unconnected};
 use crate::flow::{Doing, Flow, Party, Want};
 use crate::tally::Share;
 
@@ -24,10 +24,8 @@ const PATIENCE_NS: u64 = 100_000_000;
 
 pub(super) struct Worker<'h, 'a, P: Party> {
     shared: &'h WorkerShared<'a, P>,
-    state: FlowState<P::Flow>,
-    fd: Option<OwnedFd>,
+    state: FlowState<P::Flow, OwnedFd>,
     share: Share,
-    system_calls: u64,
     calls: Calls,
     receive_timeout: bool,
     send_timeout: bool,
@@ -36,44 +34,28 @@ pub(super) struct Worker<'h, 'a, P: Party> {
 impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     /// Carries the flow to its end, in the thread that calls.
     pub(super) fn begin(shared: &'h WorkerShared<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
-        let mut worker = Worker {
-            shared,
-            state: FlowState::new(flow),
-            fd,
-            share: shared.tally.share(),
-            system_calls: 0,
-            calls: Calls::OfSockets,
-            receive_timeout: false,
-            send_timeout: false,
-        };
+        let (state, share) = (FlowState::new(flow, fd), shared.tally.share());
+        let calls = Calls::OfSockets;
+        let mut worker = Worker { shared, state, share, calls, receive_timeout: false, send_timeout: false };
         let (handle, fault) = match shared.enter() {
             Ok(handle) => (Some(handle), worker.run().err()),
             Err(source) => (None, Some(EndError::Io { doing: "preparing a thread".into(), source })),
         };
-        let Worker { state, fd, share, system_calls, .. } = worker;
-        shared.totals.system_calls.fetch_add(system_calls, Ordering::Relaxed);
+        let Worker { state, share, .. } = worker;
         state.add_up(&shared.totals);
         drop(share);
-        shared.leave(handle, state.flow, fd, fault);
+        shared.leave(handle, state.flow, state.connection, fault);
     }
 
     /// The loop (`cargo xtask hot-loops`).
     #[inline(never)]
     fn run(&mut self) -> Result<(), EndError> {
         self.state.tick();
-        if self.fd.is_some() {
+        if self.state.connection.is_some() {
             self.calls = Calls::begin(self.shared.tls)?;
         }
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let step = self.state.step();
-            if step.closes {
-                self.close();
-            }
-            if step.is_over {
-                self.state.report_eof();
-                continue;
-            }
-            let stays = match step.want {
+            let stays = match self.state.next() {
                 Want::Receive => self.receive(None)?,
                 Want::ReceiveUntil(until_ns) => self.receive(Some(until_ns))?,
                 Want::Both => self.send_or_receive()?,
@@ -92,98 +74,71 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     fn act(&mut self, want: Want) -> Result<(), EndError> {
         match want {
             Want::Pause(until_ns) => {
-                self.system_calls += 1;
+                self.state.system_calls += 1;
                 // Interrupted or not, the flow is called again, and knows its deadline.
                 let _ = sleep_until_ns(until_ns);
                 self.state.tick();
             }
             Want::Connect => self.connect()?,
-            Want::Finish => self.finish(),
-            Want::Reset => {
-                if let Some(fd) = &self.fd {
-                    self.system_calls += 1;
-                    system_calls::reset_when_closed(fd.as_fd());
-                }
-                self.close();
-            }
-            Want::Send | Want::Receive | Want::ReceiveUntil(_) | Want::Both | Want::Close | Want::Done => {}
+            want => self.state.act(want),
         }
         Ok(())
     }
 
     /// Receives once. `false`: the flow leaves.
     fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, EndError> {
-        let Some(fd) = &self.fd else { return Err(unconnected()) };
         // The socket need not be readable for bytes that were decrypted already.
         if let Some(until_ns) = until_ns.filter(|_| !self.calls.holds_bytes()) {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             if left_ns < PATIENCE_NS {
-                self.system_calls += 1;
+                self.state.system_calls += 1;
                 let first_ns = clock::first_wait_ns(left_ns);
-                if !matches!(socket::wait(fd.as_fd(), Until::Readable, first_ns), Ok(Some(_))) {
+                if !matches!(socket::wait(self.state.fd()?, Until::Readable, first_ns), Ok(Some(_))) {
                     self.state.tick();
                     return Ok(true);
                 }
             } else if !self.receive_timeout {
-                self.system_calls += 1;
-                socket::set_receive_timeout(fd.as_fd(), PATIENCE_NS).map_err(EndError::io("setting SO_RCVTIMEO"))?;
+                self.state.system_calls += 1;
+                let set = socket::set_receive_timeout(self.state.fd()?, PATIENCE_NS);
+                set.map_err(EndError::io("setting SO_RCVTIMEO"))?;
                 self.receive_timeout = true;
             }
         }
         let asked = self.shared.buffer_size;
-        self.system_calls += 1;
-        let received = self.calls.receive(fd.as_fd(), self.state.buffer(asked));
-        self.system_calls += self.calls.more_calls();
-        self.system_calls += system_calls::ack_quickly(fd.as_fd(), self.state.flow.quickack_again());
-        self.state.tick();
-        match received {
-            Ok(n) => {
-                if n > 0 {
-                    self.share.count(n, asked);
-                }
-                return Ok(self.state.received(n));
-            }
-            Err(error) => self.failed_to_move(Doing::Receiving, &error),
-        }
-        Ok(true)
+        let (fd, buffer) = self.state.incoming(asked)?;
+        let received = self.calls.receive(fd.as_fd(), buffer);
+        let acknowledged = system_calls::ack_quickly(self.state.fd()?, self.state.flow.quickack_again());
+        self.state.system_calls += 1 + self.calls.more_calls() + acknowledged;
+        Ok(self.state.received(received, |n| self.share.count(n, asked)))
     }
 
     /// Sends once; `at_once` where room was seen, and nothing is waited for.
     fn send(&mut self, at_once: bool) -> Result<(), EndError> {
-        let Some(fd) = &self.fd else { return Err(unconnected()) };
         if !at_once && !self.send_timeout && self.state.flow.patience_ns() < u64::MAX {
-            self.system_calls += 1;
-            socket::set_send_timeout(fd.as_fd(), PATIENCE_NS).map_err(EndError::io("setting SO_SNDTIMEO"))?;
+            self.state.system_calls += 1;
+            let set = socket::set_send_timeout(self.state.fd()?, PATIENCE_NS);
+            set.map_err(EndError::io("setting SO_SNDTIMEO"))?;
             self.send_timeout = true;
         }
-        let Outgoing { bytes, dropped, part } = self.state.outgoing()?;
-        let asked = bytes.len();
-        self.system_calls += 1 + part.map_or(0, MessagePart::more_calls);
+        let Outgoing { connection: fd, bytes, dropped, part } = self.state.outgoing()?;
+        let (asked, more_calls) = (bytes.len(), part.map_or(0, MessagePart::more_calls));
         let sent = match part {
             Some(part) => part.send(fd.as_fd(), bytes, at_once),
             None if at_once => self.calls.send_now(fd.as_fd(), bytes),
             None => self.calls.send(fd.as_fd(), bytes),
         };
-        self.system_calls += self.calls.more_calls();
-        self.state.tick();
-        match sent {
-            Ok(n) => {
-                self.share.count(n, asked);
-                self.state.sent(n, dropped);
-            }
-            Err(error) => self.failed_to_move(Doing::Sending, &error),
-        }
+        self.state.system_calls += 1 + more_calls + self.calls.more_calls();
+        self.state.sent(sent, dropped, |n| self.share.count(n, asked));
         Ok(())
     }
 
     fn send_or_receive(&mut self) -> Result<bool, EndError> {
-        let Some(fd) = &self.fd else { return Err(unconnected()) };
         if self.calls.holds_bytes() {
             return self.receive(None);
         }
         let left_ns = self.state.flow.patience_ns().saturating_sub(monotonic_ns()).min(PATIENCE_NS);
-        self.system_calls += 1;
-        match socket::wait(fd.as_fd(), Until::Either, left_ns) {
+        self.state.system_calls += 1;
+        match socket::wait(self.state.fd()?, Until::Either, left_ns) {
             Ok(Some(true)) => return self.receive(None),
             Ok(Some(false)) => self.send(true)?,
             Ok(None) | Err(_) => self.state.tick(),
@@ -193,7 +148,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
 
     #[inline(never)]
     fn connect(&mut self) -> Result<(), EndError> {
-        self.system_calls += 2;
+        self.state.system_calls += 2;
         let connecting = match &self.shared.opener {
             Some(open) if self.state.has_connected => open(),
             _ => self.shared.party().connect(&mut self.state.flow),
@@ -203,12 +158,13 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         self.state.tick();
         match connected {
             Ok(Some(fd)) => {
-                self.fd = Some(fd);
+                self.state.connection = Some(fd);
                 self.calls = Calls::begin(self.shared.tls)?;
+                (self.receive_timeout, self.send_timeout) = (false, false);
                 self.state.connected();
             }
             Ok(None) => {}
-            Err(error) => self.state.failed(Doing::Connecting, &error),
+            Err(error) => self.state.fail(Doing::Connecting, &error),
         }
         Ok(())
     }
@@ -218,11 +174,11 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         let until_ns = self.state.flow.patience_ns();
         while !self.shared.stop.load(Ordering::Relaxed) {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
-            self.system_calls += 1;
+            self.state.system_calls += 1;
             match socket::wait(fd.as_fd(), Until::Writable, left_ns.min(WAIT_MAX_NS)) {
                 Ok(Some(_)) => {
                     // SO_ERROR, and O_NONBLOCK read and cleared.
-                    self.system_calls += 3;
+                    self.state.system_calls += 3;
                     socket::take_error(fd.as_fd())?;
                     sys_io::set_nonblocking(fd.as_fd(), false)?;
                     return Ok(Some(fd));
@@ -234,32 +190,5 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             }
         }
         Ok(None)
-    }
-
-    /// After a timeout or an interruption the flow is only asked again.
-    fn failed_to_move(&mut self, doing: Doing, error: &io::Error) {
-        if !socket::is_transient(error, During::Transfer) {
-            self.close();
-            self.state.failed(doing, error);
-        }
-    }
-
-    fn finish(&mut self) {
-        let Some(fd) = &self.fd else { return };
-        self.system_calls += 1;
-        if let Err(error) = system_calls::finish(fd.as_fd()) {
-            self.close();
-            self.state.failed(Doing::Sending, &error);
-        }
-    }
-
-    #[inline(never)]
-    fn close(&mut self) {
-        if self.fd.take().is_some() {
-            self.system_calls += 1;
-        }
-        (self.receive_timeout, self.send_timeout) = (false, false);
-        self.calls = Calls::OfSockets;
-        self.state.forget();
     }
 }

@@ -6,20 +6,19 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytegauge_sys::clock::{Alarm, monotonic_ns};
-use bytegauge_sys::socket::{self, During};
+use bytegauge_sys::socket;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
+use crate::engine::WorkerTotals;
 use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::tokio::{Stream, instant};
-use crate::engine::{WorkerTotals, system_calls, unconnected};
 use crate::flow::{Doing, Flow, Opener, Want};
 use crate::tally::CallCounter;
 use crate::{EndError, lock};
@@ -71,11 +70,6 @@ impl<F> TaskShared<F> {
         lock(&self.requests).push(request);
         self.news.notify_one();
     }
-
-    /// Counts a call of the one thread that all tasks share.
-    fn called(&self) {
-        self.totals.system_calls.store(self.totals.system_calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
 }
 
 /// A flow's task: the flow goes back to the root future however the task ends.
@@ -83,8 +77,7 @@ pub(super) struct FlowTask<F: Flow>(Option<TaskConnection<F>>);
 
 /// A flow and its connection.
 struct TaskConnection<F: Flow> {
-    state: FlowState<F>,
-    stream: Option<Stream>,
+    state: FlowState<F, Stream>,
     /// Ends a wait at a time, once the flow has set one that is near.
     alarm: Option<AsyncFd<Alarm>>,
     shared: Arc<TaskShared<F>>,
@@ -98,9 +91,9 @@ impl<F: Flow> FlowTask<F> {
         is_connecting: bool,
         shared: &Arc<TaskShared<F>>,
     ) -> FlowTask<F> {
-        let mut state = FlowState::new(flow);
+        let mut state = FlowState::new(flow, stream);
         state.has_connected = is_connecting;
-        FlowTask(Some(TaskConnection { state, stream, alarm: None, shared: Arc::clone(shared) }))
+        FlowTask(Some(TaskConnection { state, alarm: None, shared: Arc::clone(shared) }))
     }
 
     /// Drives the flow until it leaves or needs another connection.
@@ -128,10 +121,10 @@ impl<F: Flow> Drop for FlowTask<F> {
 impl<F: Flow> TaskConnection<F> {
     /// Leaves the task with a request.
     fn post(self, request: impl FnOnce(F, Option<OwnedFd>) -> TaskRequest<F>) {
-        let TaskConnection { state, stream, shared, .. } = self;
+        let TaskConnection { state, shared, .. } = self;
         state.add_up(&shared.totals);
         // A connection that cannot be taken back is closed.
-        let fd = stream.and_then(|stream| stream.into_fd().ok());
+        let fd = state.connection.and_then(|stream| stream.into_fd().ok());
         shared.post(request(state.flow, fd));
     }
 
@@ -142,15 +135,7 @@ impl<F: Flow> TaskConnection<F> {
         }
         self.state.tick();
         loop {
-            let step = self.state.step();
-            if step.closes {
-                self.close();
-            }
-            if step.is_over {
-                self.state.report_eof();
-                continue;
-            }
-            let stays = match step.want {
+            let stays = match self.state.next() {
                 Want::Receive => self.receive(None).await?,
                 Want::ReceiveUntil(until_ns) => self.receive(Some(until_ns)).await?,
                 Want::Both => self.send_or_receive().await?,
@@ -159,7 +144,7 @@ impl<F: Flow> TaskConnection<F> {
                 Want::Send => self.send().await.map(|()| true)?,
                 Want::Pause(until_ns) => self.pause(until_ns).await.map(|()| true)?,
                 want => {
-                    self.act(want);
+                    self.state.act(want);
                     true
                 }
             };
@@ -169,40 +154,20 @@ impl<F: Flow> TaskConnection<F> {
         }
     }
 
-    /// Does what need not be awaited.
-    fn act(&mut self, want: Want) {
-        match (want, &self.stream) {
-            (Want::Finish, Some(stream)) => {
-                self.shared.called();
-                if let Err(error) = system_calls::finish(stream.as_fd()) {
-                    self.close();
-                    self.state.failed(Doing::Sending, &error);
-                }
-            }
-            (Want::Reset, Some(stream)) => {
-                self.shared.called();
-                system_calls::reset_when_closed(stream.as_fd());
-                self.close();
-            }
-            _ => {}
-        }
-    }
-
     /// Opens another connection. `false`: the party has to open it.
     async fn connect(&mut self) -> bool {
         let opener = self.shared.opener.as_ref().filter(|_| self.state.has_connected);
         let Some(opened) = opener.map(|open| open().and_then(Stream::new)) else { return false };
         // socket(2) and connect(2), at the least.
-        self.shared.called();
-        self.shared.called();
+        self.state.system_calls += 2;
         match opened {
             Ok(stream) => {
-                self.stream = Some(stream);
+                self.state.connection = Some(stream);
                 self.await_connection().await;
             }
             Err(error) => {
                 self.state.tick();
-                self.state.failed(Doing::Connecting, &error);
+                self.state.fail(Doing::Connecting, &error);
             }
         }
         true
@@ -210,7 +175,7 @@ impl<F: Flow> TaskConnection<F> {
 
     /// Waits for a connection attempt to end.
     async fn await_connection(&mut self) {
-        let Some(stream) = &self.stream else { return };
+        let Some(stream) = &self.state.connection else { return };
         let patience_ns = self.state.flow.patience_ns();
         let ready = if patience_ns == u64::MAX {
             stream.writable().await
@@ -219,16 +184,13 @@ impl<F: Flow> TaskConnection<F> {
             timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
         };
         let connected = ready.and_then(|()| {
-            self.shared.called();
+            self.state.system_calls += 1;
             socket::take_error(stream.as_fd())
         });
         self.state.tick();
         match connected {
             Ok(()) => self.state.connected(),
-            Err(error) => {
-                self.close();
-                self.state.failed(Doing::Connecting, &error);
-            }
+            Err(error) => self.state.fail(Doing::Connecting, &error),
         }
     }
 
@@ -251,15 +213,14 @@ impl<F: Flow> TaskConnection<F> {
             Some(alarm) => alarm,
             None => Alarm::new().and_then(registered).map_err(EndError::io("making a timer"))?,
         };
-        self.shared.called();
+        self.state.system_calls += 1;
         alarm.get_ref().set(at_ns).map_err(EndError::io("setting a timer"))?;
         Ok(self.alarm.insert(alarm))
     }
 
     async fn send(&mut self) -> Result<(), EndError> {
-        let TaskConnection { state, stream: Some(stream), .. } = self else { return Err(unconnected()) };
-        let patience_ns = state.flow.patience_ns();
-        let Outgoing { bytes, dropped, .. } = state.outgoing()?;
+        let patience_ns = self.state.flow.patience_ns();
+        let Outgoing { connection: stream, bytes, dropped, .. } = self.state.outgoing()?;
         let asked = bytes.len();
         let sending = poll_fn(|context| stream.poll_write(context, bytes));
         let sent = match patience_ns {
@@ -275,8 +236,8 @@ impl<F: Flow> TaskConnection<F> {
         let is_near = |at_ns: &u64| at_ns.saturating_sub(monotonic_ns()) < NEAR_NS;
         let near_ns = until_ns.filter(is_near);
         near_ns.map_or(Ok(()), |at_ns| self.set_alarm(at_ns).map(|_| ()))?;
-        let TaskConnection { state, stream: Some(stream), alarm, shared } = self else { return Err(unconnected()) };
-        let (buffer, alarm) = (state.buffer(shared.buffer_size), alarm.as_ref().filter(|_| near_ns.is_some()));
+        let (stream, buffer) = self.state.incoming(self.shared.buffer_size)?;
+        let alarm = self.alarm.as_ref().filter(|_| near_ns.is_some());
         let receiving = poll_fn(|context| match (stream.poll_read(context, buffer), alarm) {
             (Poll::Ready(received), _) => Poll::Ready(Some(received)),
             (Poll::Pending, Some(alarm)) => poll_alarm(alarm, context).map(|()| None),
@@ -290,9 +251,8 @@ impl<F: Flow> TaskConnection<F> {
     }
 
     async fn send_or_receive(&mut self) -> Result<bool, EndError> {
-        let TaskConnection { state, stream: Some(stream), shared, .. } = self else { return Err(unconnected()) };
-        let patience_ns = state.flow.patience_ns();
-        let (bytes, buffer) = state.outgoing_and_buffer(shared.buffer_size)?;
+        let patience_ns = self.state.flow.patience_ns();
+        let (stream, bytes, buffer) = self.state.outgoing_and_incoming(self.shared.buffer_size)?;
         let asked = bytes.len();
         let either = poll_fn(|context| match stream.poll_read(context, buffer) {
             Poll::Ready(received) => Poll::Ready(Moved::In(received)),
@@ -308,47 +268,19 @@ impl<F: Flow> TaskConnection<F> {
 
     /// Handles a send of `asked` bytes, of the kept ones from `dropped` on; `None` if the flow's patience ended first.
     fn sent(&mut self, sent: Option<io::Result<usize>>, asked: usize, dropped: Option<usize>) {
-        self.state.tick();
-        let Some(sent) = sent else { return };
-        self.shared.called();
-        match sent {
-            Ok(n) => {
-                self.shared.calls.count(n, asked);
-                self.state.sent(n, dropped);
-            }
-            Err(error) => self.failed_to_move(Doing::Sending, &error),
-        }
+        let Some(sent) = sent else { return self.state.tick() };
+        self.state.system_calls += 1;
+        self.state.sent(sent, dropped, |n| self.shared.calls.count(n, asked));
     }
 
     /// Handles a receive; `None` if a time was reached first. `false`: the flow leaves.
     fn received(&mut self, received: Option<io::Result<usize>>) -> bool {
-        self.state.tick();
-        let Some(received) = received else { return true };
-        self.shared.called();
-        match received {
-            Ok(n) => {
-                if n > 0 {
-                    self.shared.calls.count(n, self.shared.buffer_size);
-                }
-                return self.state.received(n);
-            }
-            Err(error) => self.failed_to_move(Doing::Receiving, &error),
-        }
-        true
-    }
-
-    fn failed_to_move(&mut self, doing: Doing, error: &io::Error) {
-        if !socket::is_transient(error, During::Transfer) {
-            self.close();
-            self.state.failed(doing, error);
-        }
-    }
-
-    fn close(&mut self) {
-        if self.stream.take().is_some() {
-            self.shared.called();
-        }
-        self.state.forget();
+        let Some(received) = received else {
+            self.state.tick();
+            return true;
+        };
+        self.state.system_calls += 1;
+        self.state.received(received, |n| self.shared.calls.count(n, self.shared.buffer_size))
     }
 }
 
