@@ -22,7 +22,7 @@ const LOOPS: &[(&str, &str)] = &[
     // Streams with a thread per flow, servers of datagrams, and the floor.
     ("engine::blocking::", "run_on"),
     // Other workloads with a thread per flow.
-    ("engine::blocking::flow_thread::Worker", "run"),
+    ("engine::blocking::thread_per_flow::Worker", "run"),
     // epoll, io_uring and clients of datagrams.
     ("engine::event_loop::Driver", "run"),
     ("relay::thread_per_direction::", "copy_loop"),
@@ -46,7 +46,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("::leave", "a flow ends"),
     ("::give_up", "a flow ends"),
     ("Worker<P>::connect", "a connection is opened"),
-    ("Worker<P>::close", "a connection ends"),
+    ("FlowState<F,C>::close", "a connection ends"),
     ("Unadmitted::", "a connection from another host shows its ticket"),
     ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
     ("ServerWorker::opens", "a connection from another host is admitted"),

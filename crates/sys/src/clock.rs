@@ -9,7 +9,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{self, ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -100,45 +100,24 @@ pub fn first_wait_ns(left_ns: u64) -> u64 {
 // An event loop registers the descriptor once. Its waits then need no time limit: a time limit costs a wait that sleeps
 // the setting and cancelling of a kernel timer each time.
 
-/// One moment of the monotonic clock, as a descriptor.
-#[derive(Debug)]
-pub struct Alarm {
-    fd: OwnedFd,
+/// An alarm without a moment.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENODEV` or `ENOMEM` (timerfd_create(2)).
+pub fn alarm() -> io::Result<OwnedFd> {
+    Ok(time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?)
 }
 
-impl Alarm {
-    /// An alarm without a moment.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`, `ENODEV` or `ENOMEM` (timerfd_create(2)).
-    pub fn new() -> io::Result<Alarm> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        Ok(Alarm { fd: time::timerfd_create(TimerfdClockId::Monotonic, flags)? })
-    }
-
-    /// Replaces the moment by `at_ns`, nanoseconds of the monotonic clock. A past moment is reported at once. The
-    /// descriptor is not readable until then, also if an earlier moment was not read.
-    ///
-    /// # Errors
-    /// None that the kernel documents for valid arguments.
-    pub fn set(&self, at_ns: u64) -> io::Result<()> {
-        // Zero would switch the timer off.
-        let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
-        time::timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &setting)?;
-        Ok(())
-    }
-}
-
-impl AsRawFd for Alarm {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-impl AsFd for Alarm {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+/// Replaces the moment of an alarm by `at_ns`, nanoseconds of the monotonic clock. A past moment is reported at once. The
+/// descriptor is not readable until then, also if an earlier moment was not read.
+///
+/// # Errors
+/// None that the kernel documents for an alarm.
+pub fn set_alarm(alarm: BorrowedFd<'_>, at_ns: u64) -> io::Result<()> {
+    // Zero would switch the timer off.
+    let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
+    time::timerfd_settime(alarm, TimerfdTimerFlags::ABSTIME, &setting)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -210,17 +189,19 @@ mod timer_tests {
 
 #[cfg(test)]
 mod alarm_tests {
+    use std::os::fd::AsFd;
+
     use super::*;
     use crate::clock::monotonic_ns;
     use crate::epoll::{Epoll, Events, NO_TIMEOUT, Ready};
 
     #[test]
     fn ends_a_wait_without_time_limit() {
-        let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
+        let (alarm, epoll, mut events) = (alarm().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
         epoll.add(alarm.as_fd(), Ready::IN | Ready::ET, 7).unwrap();
         for _ in 0..2 {
             let at_ns = monotonic_ns() + 2_000_000;
-            alarm.set(at_ns).unwrap();
+            set_alarm(alarm.as_fd(), at_ns).unwrap();
             assert_eq!(epoll.wait(&mut events, NO_TIMEOUT).unwrap(), 1);
             assert!(monotonic_ns() >= at_ns);
             assert_eq!(events.at(0).0, 7);
@@ -231,11 +212,11 @@ mod alarm_tests {
 
     #[test]
     fn a_later_moment_replaces_an_earlier_one() {
-        let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
+        let (alarm, epoll, mut events) = (alarm().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
         epoll.add(alarm.as_fd(), Ready::IN | Ready::ET, 7).unwrap();
-        alarm.set(0).unwrap();
+        set_alarm(alarm.as_fd(), 0).unwrap();
         assert_eq!(epoll.wait(&mut events, NO_TIMEOUT).unwrap(), 1);
-        alarm.set(monotonic_ns() + 3_600_000_000_000).unwrap();
+        set_alarm(alarm.as_fd(), monotonic_ns() + 3_600_000_000_000).unwrap();
         assert_eq!(epoll.wait(&mut events, 1_000_000).unwrap(), 0);
     }
 }

@@ -48,7 +48,8 @@ impl ReturnedSends {
 ///
 /// # Errors
 ///
-/// As [`crate::socket::send`]; `ENOBUFS` if too many notifications wait (`net.core.optmem_max`), or too much memory is locked.
+/// As [`crate::socket::send`]; `ENOBUFS` if too many notifications wait (`net.core.optmem_max`), or too much memory is locked: it can be repeated when some
+/// were taken.
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // Memory that changes changes what is sent, also that of a later owner (`AlignedBuffer::abandon`).
@@ -96,11 +97,6 @@ fn found(message: &libc::msghdr) -> Option<ReturnedSends> {
         }
     }
     None
-}
-
-/// Whether a send failed because too many notifications wait; it can be repeated when some were taken.
-pub fn is_full(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 /// Waits until the error queue has a notification, or the time, in nanoseconds, is over; poll(2) reports it as `POLLERR`.

@@ -10,7 +10,7 @@
 
 use std::fs::File;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -56,15 +56,15 @@ impl SocketFilter {
         unsafe {
             command.pre_exec(move || {
                 let listener = install(&instructions)?;
-                shared_port::pass_on(childs.as_fd(), &[0], BorrowedFd::borrow_raw(listener))
+                shared_port::pass_on(childs.as_fd(), &[0], listener.as_fd())
             });
         }
         Ok(PendingListener(ours))
     }
 }
 
-/// Installs the filter in the calling thread; returns the number of its listener, which closes on exec.
-fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
+/// Installs the filter in the calling thread; returns its listener, which closes on exec.
+fn install(instructions: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     set_no_new_privs(true)?;
     let program =
         libc::sock_fprog { len: instructions.len() as libc::c_ushort, filter: instructions.as_ptr().cast_mut() };
@@ -78,7 +78,8 @@ fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
         -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => set(flags),
         returned => returned,
     };
-    errno::of(returned as libc::c_int)
+    // SAFETY: the call makes the descriptor for its caller alone.
+    unsafe { errno::descriptor(returned as libc::c_int) }
 }
 
 impl PendingListener {
@@ -109,7 +110,7 @@ pub fn cost_ns() -> io::Result<u64> {
     let instructions = instructions(&SocketFilter::default())?;
     // A filter applies to the thread that installs it, and ends with it.
     let timed = move |filter: Option<Vec<libc::sock_filter>>| -> io::Result<u64> {
-        let listener = filter.map(|filter| install(&filter)).transpose()?;
+        let _listener = filter.map(|filter| install(&filter)).transpose()?;
         let round = || {
             let began = monotonic_ns();
             for _ in 0..CALLS {
@@ -117,12 +118,7 @@ pub fn cost_ns() -> io::Result<u64> {
             }
             (monotonic_ns() - began) / u64::from(CALLS)
         };
-        let least = (0..ROUNDS).map(|_| round()).min().unwrap_or(0);
-        if let Some(listener) = listener {
-            // SAFETY: `install` made the descriptor, and nothing else owns it.
-            drop(unsafe { OwnedFd::from_raw_fd(listener) });
-        }
-        Ok(least)
+        Ok((0..ROUNDS).map(|_| round()).min().unwrap_or(0))
     };
     let of_thread = |filter| {
         let thread = thread::Builder::new().name("filter-cost".into()).spawn(move || timed(filter))?;

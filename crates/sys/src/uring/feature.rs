@@ -12,8 +12,6 @@ use crate::process_tree::numbers;
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Buffers that the kernel takes from a ring as data arrives.
-    BufferRing,
     /// One accept that goes on.
     MultishotAccept,
     /// One receive that goes on.
@@ -28,7 +26,6 @@ pub enum Feature {
 
 /// Every feature, its name and the release that brought it (io_uring_enter(2), io_uring_register(2)).
 const FEATURES: &[(Feature, &str, &str)] = &[
-    (Feature::BufferRing, "a ring of provided buffers", "5.19"),
     (Feature::MultishotAccept, "multishot accept", "5.19"),
     (Feature::MultishotReceive, "multishot receive", "6.0"),
     (Feature::Bundles, "a bundle of buffers (IORING_RECVSEND_BUNDLE)", "6.10"),
@@ -76,7 +73,7 @@ impl Ring {
         let present = match feature {
             Feature::ZeroCopySend if params.is_setup_sqpoll() => return Err(Missing::UnsafeWithPollThread),
             // The kernel does not report these; an operation that came in the same release shows them.
-            Feature::BufferRing | Feature::MultishotAccept => self.knows(opcode::Socket::CODE)?,
+            Feature::MultishotAccept => self.knows(opcode::Socket::CODE)?,
             Feature::MultishotReceive | Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE)?,
             Feature::Bundles => params.is_feature_recvsend_bundle(),
             Feature::PollThread => params.is_setup_sqpoll(),

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::feature::Missing;
-use super::message::{self, MessageId, Parcel};
+use super::memory::{self, MessageId, Parcel};
 use super::pool::{Pool, PoolId, Taken};
 use super::{BufferId, Ring};
 use crate::datagram::{Arrived, PeerAddress};
@@ -66,24 +66,14 @@ impl Ring {
         self.buffers.bytes(message.0)
     }
 
-    /// The kernel's report on a message that was received with `moved` bytes.
+    /// The kernel's report on a message that was received with `moved` bytes, and its sender.
     ///
     /// # Panics
     ///
     /// While an operation uses it.
     #[inline]
-    pub fn arrived(&mut self, message: MessageId, moved: usize) -> Arrived {
+    pub fn arrived(&mut self, message: MessageId, moved: usize) -> (Arrived, PeerAddress) {
         self.buffers.arrived(message, moved)
-    }
-
-    /// The sender of a message that was received.
-    ///
-    /// # Panics
-    ///
-    /// While an operation uses it.
-    #[inline]
-    pub fn source(&mut self, message: MessageId) -> PeerAddress {
-        self.buffers.source(message)
     }
 
     /// Makes a pool of buffers for receives, none of which is offered yet: [`Ring::keep_offered`].
@@ -164,7 +154,7 @@ impl Ring {
     #[inline]
     pub fn parcel(&mut self, taken: &mut Taken) -> Option<Parcel<'_>> {
         let pool = &mut self.pools[usize::from(taken.pool.0)];
-        message::parcel(pool.piece(taken)?, &self.template)
+        memory::parcel(pool.piece(taken)?, &self.template)
     }
 
     /// Offers the buffers of what arrived again.

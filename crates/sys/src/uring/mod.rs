@@ -17,7 +17,6 @@
 mod feature;
 mod lending;
 mod memory;
-mod message;
 mod op;
 mod pool;
 mod queue;
@@ -28,8 +27,7 @@ mod miri;
 mod tests;
 
 pub use feature::{Feature, Missing, probe};
-pub use memory::BufferId;
-pub use message::{MESSAGE_ROOM, MessageId, Parcel};
+pub use memory::{BufferId, MESSAGE_ROOM, MessageId, Parcel};
 pub use op::{Completion, Errno, OpId, OpResult, RingCounts, Wait};
 pub use pool::{PoolId, Taken};
 
@@ -92,17 +90,7 @@ impl Ring {
     ///
     /// The feature that this machine lacks.
     pub fn open(setup: &RingSetup) -> Result<Ring, Missing> {
-        let doing = "making an io_uring";
-        let io = newest_first(setup).map_err(|error| match error.raw_os_error() {
-            // An ordinary user may not have a submission thread before Linux 5.13.
-            Some(libc::EPERM)
-                if setup.poll_idle_ms.is_some()
-                    && newest_first(&RingSetup { poll_idle_ms: None, ..*setup }).is_ok() =>
-            {
-                Missing::Feature(Feature::PollThread)
-            }
-            _ => Missing::of(doing, &error),
-        })?;
+        let io = newest_first(setup).map_err(|error| Missing::of("making an io_uring", &error))?;
         if !io.params().is_feature_ext_arg() || !io.params().is_feature_nodrop() {
             return Err(Missing::NotBuilt);
         }
@@ -117,7 +105,7 @@ impl Ring {
             backlog: VecDeque::new(),
             buffers: ManuallyDrop::default(),
             pools: ManuallyDrop::default(),
-            template: ManuallyDrop::new(Box::new(message::template())),
+            template: ManuallyDrop::new(Box::new(memory::template())),
             counts: RingCounts::default(),
             zero_copy: false,
             enter_flags,

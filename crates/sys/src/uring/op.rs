@@ -5,8 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::memory::BufferId;
-use super::message::MessageId;
+use super::memory::{BufferId, MessageId};
 use super::pool::PoolId;
 use crate::epoll::Ready;
 use crate::uring::pool::Taken;

@@ -16,16 +16,13 @@ use crate::epoll::Ready;
 const REPORT_USAGE: u16 = 1 << 3;
 
 impl Ring {
-    /// Accepts one connection, as a blocking descriptor that is closed on exec.
-    pub fn accept(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
-        let null = std::ptr::null_mut();
-        let entry = opcode::Accept::new(fd(listener), null, null.cast()).flags(libc::SOCK_CLOEXEC).build();
-        self.queue(OpKind::Accept, token, Uses::Nothing, entry)
-    }
-
-    /// Accepts connections on and on (Linux 5.19).
-    pub fn accept_multishot(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
-        let entry = opcode::AcceptMulti::new(fd(listener)).flags(libc::SOCK_CLOEXEC).build();
+    /// Accepts a connection, as a blocking descriptor that is closed on exec; or, `multishot`, connections on and on (Linux 5.19).
+    pub fn accept(&mut self, token: u64, listener: BorrowedFd<'_>, multishot: bool) -> OpId {
+        let (listener, null) = (fd(listener), std::ptr::null_mut());
+        let entry = match multishot {
+            false => opcode::Accept::new(listener, null, null.cast()).flags(libc::SOCK_CLOEXEC).build(),
+            true => opcode::AcceptMulti::new(listener).flags(libc::SOCK_CLOEXEC).build(),
+        };
         self.queue(OpKind::Accept, token, Uses::Nothing, entry)
     }
 
@@ -49,20 +46,15 @@ impl Ring {
         self.queue(OpKind::Receive, token, Uses::Buffer(buffer), entry)
     }
 
-    /// Receives on and on, each time into one buffer of a pool (Linux 6.0). Ends with `ENOBUFS` when
-    /// the pool is empty.
+    /// Receives on and on, each time into one buffer of a pool (Linux 6.0), or, in `bundles`, into as many as there are bytes
+    /// for (Linux 6.10). Ends with `ENOBUFS` when the pool is empty.
     #[inline]
-    pub fn receive_multishot(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
-        let entry = opcode::RecvMulti::new(fd(socket), pool.0).build();
-        self.queue(OpKind::Receive, token, Uses::Pool(pool), entry)
-    }
-
-    /// Receives on and on, each time into as many buffers of a pool as there are bytes for
-    /// (Linux 6.10).
-    #[inline]
-    pub fn receive_bundles(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
-        let entry = opcode::RecvMultiBundle::new(fd(socket), pool.0).build();
-        self.queue(OpKind::ReceiveBundles, token, Uses::Pool(pool), entry)
+    pub fn receive_multishot(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId, bundles: bool) -> OpId {
+        let (kind, entry) = match bundles {
+            false => (OpKind::Receive, opcode::RecvMulti::new(fd(socket), pool.0).build()),
+            true => (OpKind::ReceiveBundles, opcode::RecvMultiBundle::new(fd(socket), pool.0).build()),
+        };
+        self.queue(kind, token, Uses::Pool(pool), entry)
     }
 
     /// Sends a part of a buffer, which other sends may use as well. Never queue two sends of one socket: they may change

@@ -110,7 +110,7 @@ fn multishot_receive_ends_with_an_empty_pool() {
     let (mut left, right) = tcp_pair();
     let pool = ring.new_pool(2, 16).unwrap();
     ring.keep_offered(pool, u16::MAX);
-    ring.receive_multishot(5, right.as_fd(), pool);
+    ring.receive_multishot(5, right.as_fd(), pool, false);
     for round in 0..10u8 {
         left.write_all(&[round; 10]).unwrap();
         let completion = next(&mut ring);
@@ -131,7 +131,7 @@ fn multishot_receive_ends_with_an_empty_pool() {
     }
     assert_eq!(kept.len(), 2);
     kept.into_iter().for_each(|taken| ring.give_back(taken));
-    ring.receive_multishot(6, right.as_fd(), pool);
+    ring.receive_multishot(6, right.as_fd(), pool, false);
     let completion = next(&mut ring);
     assert_eq!((completion.token, received(&mut ring, completion)), (6, vec![1; 16]));
 }
@@ -144,7 +144,7 @@ fn a_bundle_takes_many_buffers_in_order() {
     ring.keep_offered(into, u16::MAX);
     let sent: Vec<u8> = (0..70).collect();
     left.write_all(&sent).unwrap();
-    ring.receive_bundles(2, right.as_fd(), into);
+    ring.receive_multishot(2, right.as_fd(), into, true);
     let (mut bytes, mut most) = (Vec::new(), 0);
     while bytes.len() < 70 {
         let completion = next(&mut ring);
@@ -179,7 +179,7 @@ fn connections_are_accepted_on_and_on() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotAccept]).is_ok()) else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let op = ring.accept_multishot(9, listener.as_fd());
+    let op = ring.accept(9, listener.as_fd(), true);
     for _ in 0..3 {
         let mut client = TcpStream::connect(address).unwrap();
         let completion = next(&mut ring);
@@ -196,7 +196,7 @@ fn connections_are_accepted_on_and_on() {
         ended += usize::from(format!("{:?}", next(&mut ring).event) == format!("{cancelled:?}"));
     }
     assert_eq!(ended, 1);
-    ring.accept(1, listener.as_fd());
+    ring.accept(1, listener.as_fd(), false);
     let _client = TcpStream::connect(address).unwrap();
     assert!(matches!(next(&mut ring), Completion { more: false, event: OpResult::Accepted(Ok(_)), .. }));
 }
@@ -240,7 +240,7 @@ fn dropping_a_ring_cancels_its_operations() {
     let (into, pool) = (ring.new_buffer(100).unwrap(), ring.new_pool(4, 100).unwrap());
     ring.keep_offered(pool, u16::MAX);
     ring.receive(1, left.as_fd(), into, &(0..100));
-    ring.receive_multishot(2, right.as_fd(), pool);
+    ring.receive_multishot(2, right.as_fd(), pool, false);
     ring.wait(0, None).unwrap();
     assert_eq!(ring.in_flight(), 2);
     assert!(ring.settle());
@@ -259,7 +259,7 @@ fn received_bytes_are_sent_without_a_copy() {
     let (mut left, right) = tcp_pair();
     let pool = ring.new_pool(2, 16).unwrap();
     ring.keep_offered(pool, u16::MAX);
-    ring.receive_multishot(1, right.as_fd(), pool);
+    ring.receive_multishot(1, right.as_fd(), pool, false);
     for round in 0..6 {
         left.write_all(&[round; 10]).unwrap();
         let taken = loop {
@@ -333,9 +333,9 @@ fn several_waiting_receives_get_their_messages() {
             }
         }
         let message = filled.expect("a receive that completed");
-        let arrived = ring.arrived(message, len);
+        let (arrived, source) = ring.arrived(message, len);
         assert_eq!(arrived, Arrived { len, truncated: len > 100, ..Arrived::default() });
-        assert_eq!(ring.source(message).ip(), Some(left.local_addr().unwrap()));
+        assert_eq!(source.ip(), Some(left.local_addr().unwrap()));
         let kept = len.min(100);
         assert!(ring.message(message).unwrap()[..kept].iter().all(|byte| *byte == number as u8));
     }

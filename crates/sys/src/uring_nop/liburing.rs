@@ -79,17 +79,21 @@ impl Liburing {
             return Err(MissingRing::LiburingWithoutNoSqarray);
         }
         let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
-        let kind = match user_data {
-            UserData::None => 0,
-            UserData::Unique => 1,
-            UserData::Boxed => 2,
-        };
         let (flags, registered) = (setup.kernel_flags().bits(), i32::from(setup.registered));
         let mut error = 0;
         // SAFETY: plain values, and a place for the error that outlives the call.
         let nops = unsafe {
             let checked = i32::from(checked);
-            bytegauge_nops_open(setup.entries, flags, idle_ms, registered, batch, kind, checked, &raw mut error)
+            bytegauge_nops_open(
+                setup.entries,
+                flags,
+                idle_ms,
+                registered,
+                batch,
+                user_data as i32,
+                checked,
+                &raw mut error,
+            )
         };
         let refused = || Missing::of("making an io_uring", &std::io::Error::from_raw_os_error(error));
         let nops = NonNull::new(nops).ok_or_else(refused)?;

@@ -39,11 +39,11 @@ pub enum Implementation {
     LiburingUndrained,
 }
 
-/// The user data of each NOP.
+/// The user data of each NOP, by the numbers of c/nops.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserData {
     /// Nothing.
-    None,
+    None = 0,
     /// A unique number.
     Unique,
     /// The address of a heap object, allocated at submission and freed at completion.

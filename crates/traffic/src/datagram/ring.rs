@@ -292,7 +292,7 @@ impl ReceiverRing {
     /// Handles a datagram in one of the messages.
     fn handle_message(&mut self, fd: BorrowedFd<'_>, index: usize, moved: usize, handler: &mut impl DatagramHandler) {
         let (ring, id) = (&mut self.engine.ring, self.messages[index]);
-        let (arrived, from) = (ring.arrived(id, moved), ring.source(id));
+        let (arrived, from) = ring.arrived(id, moved);
         let Some(bytes) = ring.message(id) else { return };
         let len = arrived.len.min(bytes.len());
         let answer = handler.on_datagram(&mut bytes[..len], arrived, &from);

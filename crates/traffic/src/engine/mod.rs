@@ -11,14 +11,13 @@ mod flow_state;
 mod system_calls;
 pub(crate) mod timers;
 mod tokio;
-mod unsent;
 mod uring;
 
 pub use blocking::run;
 pub(crate) use blocking::{Always, FlowIo, run_on};
+pub(crate) use flow_state::UnsentMessage;
 pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
-pub(crate) use unsent::UnsentMessage;
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -9,18 +9,19 @@ use std::os::fd::BorrowedFd;
 
 use bytegauge_model::{EngineReport, MessageParts, MessageWrites};
 use bytegauge_sys::zero_copy::{self, ReturnedSends};
-use bytegauge_sys::{io as sys_io, option, pipe, socket};
+use bytegauge_sys::{errno, io as sys_io, option, pipe, socket};
 
 use crate::EndError;
-use crate::engine::unsent::UnsentMessage;
+use crate::engine::flow_state::UnsentMessage;
 use crate::flow::Flow;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
 
 /// The calls of a descriptor.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Calls {
     /// send(2) and recv(2): nearly every descriptor is a socket, and another one fails at the first call.
+    #[default]
     OfSockets,
     /// write(2) and read(2), of pipes and files.
     OfFiles,
@@ -198,7 +199,7 @@ impl ZeroCopySends {
                     memory.unsent.sent(moved);
                     return Ok(Some((moved, asked)));
                 }
-                Err(error) if zero_copy::is_full(&error) => {
+                Err(error) if error.raw_os_error() == Some(errno::ENOBUFS) => {
                     if !self.reap(fd)? {
                         return Ok(None);
                     }

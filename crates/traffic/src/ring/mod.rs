@@ -160,21 +160,14 @@ impl<'a> RingLoop<'a> {
 
     fn carry(mut self) -> (EndReport, Option<EndError>) {
         // The published loop overflows in its first rounds; a check after each round shows in which.
-        let mut trouble = if self.is_undrained() { self.overflow().err() } else { None };
+        let begun = if self.is_undrained() { self.overflow() } else { Ok(()) };
         let submitted = Arc::<Total<1>>::default();
         let mut meter = self.meter(&submitted);
-        if trouble.is_none() {
-            trouble = self.rounds(&mut meter, &submitted.counter()).err();
-        }
+        let carried = begun.and_then(|()| self.rounds(&mut meter, &submitted.counter()));
         meter.close_early();
-        let left = if trouble.is_none() { self.take_rest() } else { Ok(0) };
-        let left = left.unwrap_or_else(|fault| {
-            trouble = Some(fault);
-            0
-        });
-        let report = self.report(meter, left);
-        let fault = trouble.or_else(|| self.miscounted(left));
-        (report, fault)
+        let left = carried.and_then(|()| self.take_rest());
+        let report = self.report(meter, *left.as_ref().unwrap_or(&0));
+        (report, left.map_or_else(Some, |left| self.miscounted(left)))
     }
 
     fn meter(&self, submitted: &Arc<Total<1>>) -> Meter {

@@ -19,7 +19,7 @@ use crate::stream::urgent::{UrgentMessages, UrgentReader};
 const COLD_NS: f64 = 50_000.0;
 
 /// The receive buffer of a thread that has one flow: as long as one read. Engines that carry many flows in a thread have
-/// memory of their own (`engine::unsent`, and the buffers of a ring).
+/// memory of their own (`engine::flow_state`, and the buffers of a ring).
 pub(crate) fn receive_buffer(setup: &Setup) -> AlignedBuffer {
     AlignedBuffer::new(setup.read_size())
 }

@@ -106,7 +106,7 @@ impl Kernel {
             1 if !ring.is_in_use(buffer) => (ring.receive(token, socket, buffer, &(0..LEN)), Queued::Receive(buffer)),
             2 if !is_written => (ring.send(token, socket, buffer, &(0..LEN)), Queued::Send(buffer)),
             3 if !is_written => (ring.send(token, socket, buffer, &(0..LEN)), Queued::ZeroCopy(buffer, false)),
-            4 => (ring.receive_multishot(token, socket, self.pool), Queued::Multishot),
+            4 => (ring.receive_multishot(token, socket, self.pool, false), Queued::Multishot),
             5 if !self.queued.is_empty() => {
                 let at = usize::from(which) % self.queued.len();
                 let target = self.queued.values().nth(at).map(|(op, _)| *op);

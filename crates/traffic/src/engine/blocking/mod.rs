@@ -4,7 +4,6 @@
 //! This file has the loop of a flow that already has a thread: of a stream, of datagrams, or of a server of datagrams. A [`FlowIo`]
 //! makes its calls. `thread_per_flow` starts threads for a party's flows.
 
-mod flow_thread;
 mod thread_per_flow;
 
 pub(super) use thread_per_flow::drive;
@@ -22,8 +21,8 @@ use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
 use crate::EndError;
+use crate::engine::flow_state::UnsentMessage;
 use crate::engine::system_calls::ZeroCopySends;
-use crate::engine::unsent::UnsentMessage;
 use crate::engine::{FlowMode, FlowStation, Stop, WAIT_MAX_NS, unconnected};
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;

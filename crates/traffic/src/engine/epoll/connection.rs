@@ -16,19 +16,20 @@ use crate::EndError;
 use crate::engine::epoll::EpollLoop;
 use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
 use crate::engine::flow_state::time_for;
+use crate::engine::flow_state::{KeptBytes, UnsentMessage};
 use crate::engine::system_calls::{Calls, MessagePart, ZeroCopySends, ack_quickly};
-use crate::engine::unsent::{KeptBytes, UnsentMessage};
 use crate::engine::{errno, nothing_to_send, unconnected};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
 
 /// A connection's readiness.
+#[derive(Default)]
 pub(super) struct Registration {
     /// The events last requested; `None` while the descriptor is not registered.
     pub(super) asked: Option<Ready>,
     /// Whether a receive may return bytes.
     readable: bool,
-    /// Whether a send may succeed.
-    pub(super) writable: bool,
+    /// Whether no send can succeed before an event.
+    pub(super) is_full: bool,
     /// An event has announced the end of the stream, so receiving continues until then.
     ending: bool,
     /// Whether it waits for the kernel to return memory of sends without copies, not for room.
@@ -39,22 +40,6 @@ pub(super) struct Registration {
     pub(super) unsent: UnsentMessage,
     /// Received bytes to be sent back, if they could not stay in the shared buffer.
     pub(super) kept: KeptBytes,
-}
-
-impl Default for Registration {
-    fn default() -> Registration {
-        Registration {
-            asked: None,
-            readable: false,
-            writable: true,
-            ending: false,
-            awaits_return: false,
-            in_place: None,
-            calls: Calls::OfSockets,
-            unsent: UnsentMessage::default(),
-            kept: KeptBytes::default(),
-        }
-    }
 }
 
 impl Registration {
@@ -94,7 +79,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let (readable, writable) =
             (gone || ready.intersects(Ready::IN | Ready::RDHUP), gone || ready.intersects(Ready::OUT));
         slot.link.readable |= readable;
-        slot.link.writable |= writable;
+        slot.link.is_full &= !writable;
         slot.link.awaits_return &= !writable;
         slot.link.ending |= gone || ready.intersects(Ready::RDHUP);
         if slot.queued {
@@ -151,7 +136,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
-        if !slot.link.writable {
+        if slot.link.is_full {
             return self.rest(index, WaitingFor::Send);
         }
         if P::CALLS {
@@ -258,7 +243,7 @@ impl<P: Party> EpollLoop<'_, P> {
                 self.now_ns = *now_ns;
             }
             (Ok(CallResult::Some { is_ready }), _) => {
-                link.writable = is_ready;
+                link.is_full = !is_ready;
                 self.now_ns = *now_ns;
             }
             (other, _) => return self.not_moved(index, doing, other, now_ns),
@@ -292,7 +277,7 @@ impl<P: Party> EpollLoop<'_, P> {
                 return self.rest(index, WaitingFor::Receive);
             }
             (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {
-                slot.link.writable = false;
+                slot.link.is_full = true;
                 return self.rest(index, WaitingFor::Send);
             }
             (Err(error), _) => {
@@ -317,7 +302,7 @@ impl<P: Party> EpollLoop<'_, P> {
     pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &self.slots[index as usize];
         let hears_of_bytes = slot.link.readable || slot.link.asked.is_some_and(|asked| asked.intersects(Ready::IN));
-        if slot.link.writable && !hears_of_bytes {
+        if !slot.link.is_full && !hears_of_bytes {
             // Receive first, or a peer that accepts everything would never be read from.
             self.ask_for(index, Ready::IN)?;
         }
@@ -325,14 +310,14 @@ impl<P: Party> EpollLoop<'_, P> {
         let mut then = Then::Rest;
         if slot.link.readable {
             then = self.try_to_receive(index, now_ns)?;
-        } else if slot.link.writable {
+        } else if !slot.link.is_full {
             then = self.try_to_send(index, now_ns)?;
         }
         let slot = &self.slots[index as usize];
         if then == Then::Ask || slot.flow.is_none() {
             return Ok(then);
         }
-        if slot.link.readable || slot.link.writable {
+        if slot.link.readable || !slot.link.is_full {
             return Ok(Then::Ask);
         }
         self.rest(index, WaitingFor::Either)

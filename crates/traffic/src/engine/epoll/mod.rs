@@ -137,7 +137,7 @@ impl Port for Readiness {
     }
 
     fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), EndError> {
-        driver.slots[index as usize].link.writable = false;
+        driver.slots[index as usize].link.is_full = true;
         Ok(())
     }
 

@@ -203,10 +203,12 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     pub(in crate::engine) fn on_connected(&mut self, index: u32) -> Result<(), EndError> {
         self.timers.clear(index);
         let now_ns = self.tick();
-        match (self.attempt_error(index), &mut self.slots[index as usize].flow) {
-            (Some(errno), _) => self.fail(index, Doing::Connecting, errno, now_ns),
-            (None, Some(flow)) => flow.connected(now_ns),
-            (None, None) => {}
+        self.report.system_calls += 1;
+        let slot = &mut self.slots[index as usize];
+        match (slot.fd.as_ref().map(|fd| socket::take_error(fd.as_fd())), &mut slot.flow) {
+            (Some(Err(error)), _) => self.fail(index, Doing::Connecting, errno(&error), now_ns),
+            (_, Some(flow)) => flow.connected(now_ns),
+            (_, None) => {}
         }
         self.advance(index, now_ns)
     }

@@ -15,9 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::clock::{self, Alarm, monotonic_ns};
+use bytegauge_sys::clock::{self, monotonic_ns};
 use bytegauge_sys::epoll::NO_TIMEOUT;
-use bytegauge_sys::socket;
 
 use crate::EndError;
 use crate::engine::flow_state::time_for;
@@ -119,7 +118,7 @@ pub(super) struct Driver<'a, P: Party, I: Port> {
     again: VecDeque<u32>,
     pub(super) accepting: Accepting,
     /// Ends waits at the meter's marks, so that waits need no timeout of their own and loops need not read the clock.
-    pub(super) alarm: Alarm,
+    pub(super) alarm: OwnedFd,
     /// When the alarm expires.
     alarm_ns: u64,
     /// The alarm has expired and was not set again.
@@ -151,7 +150,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             timers: Timers::default(),
             again: VecDeque::new(),
             accepting: Accepting::Never,
-            alarm: Alarm::new().map_err(EndError::io("making a timer"))?,
+            alarm: clock::alarm().map_err(EndError::io("making a timer"))?,
             alarm_ns: 0,
             alarm_rang: true,
             now_ns: 0,
@@ -281,7 +280,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         self.alarm_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
         self.alarm_rang = false;
         self.report.system_calls += 1;
-        self.alarm.set(self.alarm_ns).map_err(EndError::io("setting a timer"))
+        clock::set_alarm(self.alarm.as_fd(), self.alarm_ns).map_err(EndError::io("setting a timer"))
     }
 
     /// The time of an event, for flows that need it.
@@ -303,12 +302,5 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// An accept failed because descriptors ran out: ignores the listener for a while.
     pub(super) fn pause_accepting(&mut self) {
         self.accepting = Accepting::From(monotonic_ns() + ACCEPT_PAUSE_NS);
-    }
-
-    /// The result of a connection attempt (`SO_ERROR`).
-    fn attempt_error(&mut self, index: u32) -> Option<i32> {
-        self.report.system_calls += 1;
-        let fd = self.slots[index as usize].fd.as_ref()?;
-        socket::take_error(fd.as_fd()).err()?.raw_os_error()
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use bytegauge_sys::clock::{Alarm, monotonic_ns};
+use bytegauge_sys::clock::{self, monotonic_ns};
 use bytegauge_sys::socket;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -79,7 +79,7 @@ pub(super) struct FlowTask<F: Flow>(Option<TaskConnection<F>>);
 struct TaskConnection<F: Flow> {
     state: FlowState<F, Stream>,
     /// Ends a wait at a time, once the flow has set one that is near.
-    alarm: Option<AsyncFd<Alarm>>,
+    alarm: Option<AsyncFd<OwnedFd>>,
     shared: Arc<TaskShared<F>>,
 }
 
@@ -208,13 +208,13 @@ impl<F: Flow> TaskConnection<F> {
     }
 
     /// Sets the alarm, which is created when first needed.
-    fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<Alarm>, EndError> {
+    fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<OwnedFd>, EndError> {
         let alarm = match self.alarm.take() {
             Some(alarm) => alarm,
-            None => Alarm::new().and_then(registered).map_err(EndError::io("making a timer"))?,
+            None => clock::alarm().and_then(registered).map_err(EndError::io("making a timer"))?,
         };
         self.state.system_calls += 1;
-        alarm.get_ref().set(at_ns).map_err(EndError::io("setting a timer"))?;
+        clock::set_alarm(alarm.get_ref().as_fd(), at_ns).map_err(EndError::io("setting a timer"))?;
         Ok(self.alarm.insert(alarm))
     }
 
@@ -289,12 +289,12 @@ impl<F: Flow> TaskConnection<F> {
     deprecated,
     reason = "its replacement has callers promise that the descriptor stays open, and an alarm keeps its own"
 )]
-fn registered(alarm: Alarm) -> io::Result<AsyncFd<Alarm>> {
+fn registered(alarm: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(alarm, Interest::READABLE)
 }
 
 /// Whether an alarm has expired, which is then cleared.
-fn poll_alarm(alarm: &AsyncFd<Alarm>, context: &mut Context<'_>) -> Poll<()> {
+fn poll_alarm(alarm: &AsyncFd<OwnedFd>, context: &mut Context<'_>) -> Poll<()> {
     // An error would repeat at once; the flow is called, and sets the alarm again.
     alarm.poll_read_ready(context).map(|ready| ready.into_iter().for_each(|mut ready| ready.clear_ready()))
 }

@@ -29,11 +29,9 @@ pub(super) struct Operations {
 
 impl EngineLink for Operations {
     fn renew(&mut self) {
-        (self.receiving, self.sending, self.connecting) = (None, None, None);
-        self.called_off = false;
-        self.takes_what_comes = false;
-        self.pending_end = None;
-        self.output.forget();
+        let (input, mut output) = (std::mem::take(&mut self.input), std::mem::take(&mut self.output));
+        output.forget();
+        *self = Operations { input, output, ..Operations::default() };
     }
 
     fn take_in(&mut self) {
@@ -48,23 +46,6 @@ impl Operations {
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// As [`leave`](Loop::leave), but the flow gets bytes that still arrive, as long as it wants them.
-    pub(super) fn leave_with_what_comes(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        if slot.flow.is_some() && !slot.leaving {
-            slot.link.takes_what_comes = true;
-            self.leave(index);
-        }
-    }
-
-    /// Cancels the operations of a flow that leaves.
-    pub(super) fn call_off(&mut self, index: u32) {
-        for op in self.slots[index as usize].link.in_flight() {
-            self.port.ring.cancel(op);
-        }
-        self.finish_leaving(index);
-    }
-
     /// The flow of a leaving slot is gone once its operations are.
     pub(super) fn finish_leaving(&mut self, index: u32) {
         if self.slots[index as usize].link.in_flight().next().is_some() {

@@ -143,10 +143,8 @@ impl Port for RingPort {
     fn listen<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), EndError> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
         driver.accepting = Accepting::Now;
-        driver.port.accept = Some(match driver.port.kind {
-            UringKind::Plain => driver.port.ring.accept(LISTENER, listener),
-            _ => driver.port.ring.accept_multishot(LISTENER, listener),
-        });
+        let multishot = driver.port.kind != UringKind::Plain;
+        driver.port.accept = Some(driver.port.ring.accept(LISTENER, listener, multishot));
         Ok(())
     }
 
@@ -209,7 +207,10 @@ impl Port for RingPort {
 
     /// A flow is returned as soon as nothing is in flight on its connection.
     fn depart<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
-        driver.call_off(index);
+        for op in driver.slots[index as usize].link.in_flight() {
+            driver.port.ring.cancel(op);
+        }
+        driver.finish_leaving(index);
     }
 
     /// Every flow is returned once the kernel has no operation on its connection: the counts must include the bytes that it
@@ -219,7 +220,10 @@ impl Port for RingPort {
             driver.port.ring.cancel(op);
         }
         for index in 0..driver.slots.len() {
-            driver.leave_with_what_comes(index as u32);
+            // The flow gets bytes that still arrive, as long as it wants them.
+            let slot = &mut driver.slots[index];
+            slot.link.takes_what_comes |= slot.flow.is_some() && !slot.leaving;
+            driver.leave(index as u32);
         }
         let deadline_ns = monotonic_ns() + LEAVE_NS;
         while driver.live > 0 {

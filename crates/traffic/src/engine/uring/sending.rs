@@ -14,30 +14,24 @@ use bytegauge_sys::uring::{BufferId, Errno};
 
 use crate::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
-use crate::engine::unsent::first_part;
+use crate::engine::flow_state::first_part;
 use crate::engine::uring::connection::Loop;
 use crate::engine::uring::receiving::Back;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::flow::{ConnectionEnd, Doing, Flow, Party};
 
 /// Buffers in which a flow composes its messages, and their unsent part.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SendBuffers {
     /// The second one only with zero copy.
     rooms: [Option<BufferId>; 2],
-    /// Whether each of them holds bytes of another flow.
-    is_new: [bool; 2],
+    /// Whether each of them holds bytes of this flow.
+    is_used: [bool; 2],
     /// The buffer of the current message, and its unsent bytes.
     room: usize,
     message: Range<usize>,
     /// The number of kept bytes before those of the send in flight, if it sends received bytes back.
     dropped: Option<usize>,
-}
-
-impl Default for SendBuffers {
-    fn default() -> SendBuffers {
-        SendBuffers { rooms: [None; 2], is_new: [true; 2], room: 0, message: 0..0, dropped: None }
-    }
 }
 
 impl SendBuffers {
@@ -48,7 +42,7 @@ impl SendBuffers {
 
     /// The flow was replaced: the memory holds bytes of another flow.
     pub(super) fn renew_flow(&mut self) {
-        self.is_new = [true; 2];
+        self.is_used = [false; 2];
     }
 }
 
@@ -131,7 +125,7 @@ impl<P: Party> Loop<'_, P> {
         let (Some(flow), Some(buffer)) = (&mut slot.flow, output.rooms[room]) else { return Err(unconnected()) };
         let len = flow.room();
         let Some(bytes) = self.port.ring.buffer(buffer) else { return Err(nothing_to_send()) };
-        let composed = flow.compose(&mut bytes[..len], std::mem::take(&mut output.is_new[room]));
+        let composed = flow.compose(&mut bytes[..len], !std::mem::replace(&mut output.is_used[room], true));
         if composed == 0 {
             return Err(nothing_to_send());
         }
@@ -156,7 +150,7 @@ impl<P: Party> Loop<'_, P> {
                     self.port.spare_buffers.extend(held);
                     let output = &mut self.slots[index as usize].link.output;
                     output.rooms[room] = Some(another);
-                    output.is_new[room] = true;
+                    output.is_used[room] = false;
                     return Ok(Some(room));
                 }
             }
