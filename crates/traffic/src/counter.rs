@@ -7,7 +7,7 @@
 #[cfg(debug_assertions)]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 #[cfg(debug_assertions)]
 use std::thread::ThreadId;
 
@@ -112,45 +112,25 @@ fn plus<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
 
 // Bytes that the measuring ends of this process have moved by now, for a listing that is printed while a trial runs.
 //
-// Off unless a listing was asked for. Each meter then stores its count once a lap in a place of its own, without a locked
-// instruction. Ends that are processes of their own have no place here.
+// Off unless a listing was asked for. Each meter then adds to a counter of its own once a lap. Ends that are processes of their
+// own are not counted here.
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static PLACES: Mutex<LivePlaces> = Mutex::new(LivePlaces { over: 0, places: Vec::new() });
+static MOVED: LazyLock<Arc<Total<1>>> = LazyLock::new(Arc::default);
 
-struct LivePlaces {
-    /// Bytes of meters that are gone.
-    over: u64,
-    places: Vec<Arc<AtomicU64>>,
-}
-
-/// Lets meters that are made from now on store their counts.
+/// Lets meters that are made from now on add to the total.
 pub fn switch_on() {
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// A place for one meter's count. `None`: no listing was asked for.
-pub(crate) fn place() -> Option<Arc<AtomicU64>> {
-    if !IS_ON.load(Ordering::Relaxed) {
-        return None;
-    }
-    let place = Arc::new(AtomicU64::new(0));
-    lock(&PLACES).places.push(Arc::clone(&place));
-    Some(place)
+/// One meter's counter. `None`: no listing was asked for.
+pub(crate) fn place() -> Option<ThreadCounter<1>> {
+    IS_ON.load(Ordering::Relaxed).then(|| MOVED.counter())
 }
 
 /// Bytes of all meters so far. It never falls.
 pub fn total() -> u64 {
-    let mut all = lock(&PLACES);
-    let LivePlaces { over, places } = &mut *all;
-    let count = |place: &Arc<AtomicU64>| place.load(Ordering::Relaxed);
-    places.retain(|place| {
-        // Only this list still has it: its meter is gone.
-        let is_over = Arc::strong_count(place) == 1;
-        *over += if is_over { count(place) } else { 0 };
-        !is_over
-    });
-    *over + places.iter().map(count).sum::<u64>()
+    MOVED.sums()[0]
 }
 
 #[cfg(test)]
@@ -199,7 +179,7 @@ mod live_bytes_tests {
         switch_on();
         let before = total();
         let place = place().unwrap();
-        place.store(5, Ordering::Relaxed);
+        place.add([5]);
         assert!(total() >= before + 5);
         drop(place);
         // Other tests of this process may count meanwhile.

@@ -17,7 +17,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{RunDelay, Usage, process_usage, thread_usage};
 use bytegauge_sys::socket_memory::queued_out;
 
-use crate::counter::Total;
+use crate::counter::{ThreadCounter, Total};
 use crate::setup::TransferLimit;
 use crate::tally::{Phase, Tally};
 
@@ -70,8 +70,8 @@ pub struct Meter {
     shared: Option<MeterShared>,
     /// The limit of the end, and the bytes of this meter that were counted against it.
     tied: Option<(Arc<TransferLimit>, u64)>,
-    /// Where the bytes are shown while the trial runs, if a listing was asked for.
-    live: Option<Arc<AtomicU64>>,
+    /// Where the bytes are shown while the trial runs, if a listing was asked for, and those that were added there.
+    live: Option<(ThreadCounter<1>, u64)>,
 }
 
 /// State from which the edges of a shared window are computed.
@@ -181,8 +181,8 @@ impl Meter {
     }
 
     /// Shows the bytes in a listing while the trial runs.
-    pub(crate) fn show_live(&mut self, live: Option<Arc<AtomicU64>>) {
-        self.live = live;
+    pub(crate) fn show_live(&mut self, live: Option<ThreadCounter<1>>) {
+        self.live = live.map(|live| (live, 0));
     }
 
     /// Calls until the next clock read.
@@ -256,8 +256,10 @@ impl Meter {
             self.take_up(now_ns);
         }
         self.bin(now_ns);
-        if let Some(live) = &self.live {
-            live.store(self.total_bytes(), Ordering::Relaxed);
+        if let Some((live, shown)) = self.live.take() {
+            let total = self.total_bytes();
+            live.add([total - shown]);
+            self.live = Some((live, total));
         }
         let phase = self.phase();
         let opens = self.opened.is_none() && now_ns >= self.open_at_ns;
