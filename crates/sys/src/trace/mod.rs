@@ -10,7 +10,6 @@
 //! Never changes the program's behaviour.
 
 mod calls;
-mod raw;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,10 +19,10 @@ use std::time::Duration;
 use calls::Shape;
 pub use calls::Way;
 
-use crate::clock;
 use crate::io::IOV_MAX;
 use crate::kernel::OWN_ARCH;
 use crate::process_tree::{numbers, process_of};
+use crate::{clock, errno};
 
 /// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
 const PIECES_MAX: usize = 64;
@@ -151,12 +150,12 @@ impl Tracer {
                 if self.tasks.contains_key(&tid) {
                     continue;
                 }
-                match raw::seize(tid) {
+                match seize(tid) {
                     Ok(()) => {
                         found += 1;
                         self.tasks.insert(tid, TracedThread { pid: pid as i32, entered: None });
                         // One that has ended meanwhile is heard of.
-                        let _ = raw::interrupt(tid);
+                        let _ = interrupt(tid);
                     }
                     Err(error) if tid as u32 == pid => return Err(error),
                     // A thread that was starting or ending: traced by its parent's event, or gone.
@@ -190,7 +189,7 @@ impl Tracer {
     pub fn insist(&self) {
         for tid in self.tasks.keys() {
             // One that has ended is heard of.
-            let _ = raw::interrupt(*tid);
+            let _ = interrupt(*tid);
         }
     }
 
@@ -201,7 +200,7 @@ impl Tracer {
     ///
     /// Whatever waitpid(2) returns; none is expected.
     pub fn next(&mut self, look: &mut dyn FnMut(&TraceEvent)) -> io::Result<()> {
-        let (tid, status) = match raw::wait() {
+        let (tid, status) = match wait() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(self.tasks.clear()),
             found => found?,
@@ -238,36 +237,36 @@ impl Tracer {
         let kept = if at_call || event != 0 { 0 } else { signal };
         if self.letting_go && begins {
             // A stop that was asked for would end a call that waits, and only its exit can restart it.
-            let _ = raw::go_on(tid, kept);
-            let _ = raw::interrupt(tid);
+            let _ = go_on(tid, kept);
+            let _ = interrupt(tid);
         } else if self.letting_go {
             // Any stop cancels an earlier interrupt request (kernel/signal.c, `ptrace_stop`), so it does not affect later
             // calls. A call that the stop cut short is restarted.
-            let _ = raw::restart(tid);
-            let _ = raw::detach(tid, kept);
+            let _ = restart(tid);
+            let _ = detach(tid, kept);
             self.tasks.remove(&tid);
         } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
-            let _ = raw::listen(tid);
+            let _ = listen(tid);
         } else {
             if event == libc::PTRACE_EVENT_STOP {
-                let _ = raw::restart(tid);
+                let _ = restart(tid);
             }
-            let _ = raw::go_on(tid, kept);
+            let _ = go_on(tid, kept);
         }
     }
 
     /// Handles a stop at a system call; returns whether the call begins.
     fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&TraceEvent)) -> bool {
-        let Ok(info) = raw::call_info(tid) else { return false };
+        let Ok(info) = call_info(tid) else { return false };
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
         let pid = task.pid;
-        let begins = info.op == raw::ENTRY;
+        let begins = info.op == ENTRY;
         if Some(info.arch) != OWN_ARCH {
             look(&TraceEvent::OtherArchitecture(pid as u32));
         } else if begins {
             let [number, a, b, c, d, e, f, _] = info.words;
             task.entered = Some(Entered { number, args: [a, b, c, d, e, f] });
-        } else if info.op == raw::EXIT {
+        } else if info.op == EXIT {
             let called = task.entered.take().and_then(|entered| called(pid, tid, &entered, info.words[0] as i64));
             called.into_iter().for_each(|called| look(&TraceEvent::Called(called)));
         }
@@ -310,7 +309,7 @@ fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
 /// Words of 64 bits of another process.
 fn words(pid: i32, address: u64, count: usize) -> Option<Vec<u64>> {
     let mut bytes = vec![0; count * 8];
-    let read = raw::memory(pid, address, &mut bytes).ok()?;
+    let read = memory(pid, address, &mut bytes).ok()?;
     (read == bytes.len()).then(|| bytes.chunks_exact(8).map(word).collect())
 }
 
@@ -373,3 +372,118 @@ pub const LETTING_GO: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;
+
+// The bare requests of ptrace(2), and what they return.
+
+/// The state of a stopped thread in a system call (`PTRACE_GET_SYSCALL_INFO`, Linux 5.3; struct ptrace_syscall_info of
+/// linux/ptrace.h). One layout for all architectures.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct CallInfo {
+    op: u8,
+    pad: [u8; 3],
+    /// The architecture of the caller (linux/audit.h): another one for a 32-bit program.
+    arch: u32,
+    instruction_pointer: u64,
+    stack_pointer: u64,
+    /// At the entry: the number and six arguments; at the exit: the result, and whether it is an error.
+    words: [u64; 8],
+}
+
+/// `PTRACE_GET_SYSCALL_INFO` of linux/ptrace.h, which not every libc has.
+const GET_SYSCALL_INFO: libc::c_long = 0x420e;
+
+/// `op` of a thread that is about to enter a call.
+const ENTRY: u8 = 1;
+/// `op` of a thread that has come out of one.
+const EXIT: u8 = 2;
+
+fn request(request: libc::c_long, tid: i32, address: usize, data: usize) -> io::Result<libc::c_long> {
+    // SAFETY: the requests of this file read or write another process, or the one place that `data` points to, which
+    // each caller keeps valid, of the size that it states, through the call.
+    let returned = unsafe { libc::syscall(libc::SYS_ptrace, request, libc::c_long::from(tid), address, data) };
+    if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+/// Begins to trace a running thread, which keeps running. Threads and processes that it starts are traced as well.
+fn seize(tid: i32) -> io::Result<()> {
+    // No PTRACE_O_EXITKILL: if the tracer dies, the kernel lets the program continue (ptrace(2)).
+    let options = libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACEEXEC;
+    request(libc::PTRACE_SEIZE as libc::c_long, tid, 0, options as usize).map(drop)
+}
+
+/// Asks a traced thread to stop.
+fn interrupt(tid: i32) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT as libc::c_long, tid, 0, 0).map(drop)
+}
+
+/// Lets a stopped thread go on to the next entry or exit of a system call, with a signal or none (0).
+fn go_on(tid: i32, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL as libc::c_long, tid, 0, signal as usize).map(drop)
+}
+
+/// Leaves a thread of a program that was stopped by SIGSTOP or the like stopped, and hears of its going on.
+fn listen(tid: i32) -> io::Result<()> {
+    request(libc::PTRACE_LISTEN as libc::c_long, tid, 0, 0).map(drop)
+}
+
+/// Lets a stopped thread go for good, with a signal or none (0).
+fn detach(tid: i32, signal: i32) -> io::Result<()> {
+    request(libc::PTRACE_DETACH as libc::c_long, tid, 0, signal as usize).map(drop)
+}
+
+/// The state of a stopped thread.
+fn call_info(tid: i32) -> io::Result<CallInfo> {
+    let mut info = CallInfo::default();
+    let place = &raw mut info;
+    request(GET_SYSCALL_INFO, tid, size_of::<CallInfo>(), place as usize)?;
+    Ok(info)
+}
+
+/// Makes the kernel restart a call that ended with `EINTR` only because of our stop. The kernel restarts some calls itself: a
+/// thread that is stopped before its signals are handled and returns `ERESTARTNOHAND` runs its call again, unless a handler
+/// is to run, which then receives `EINTR` (arch/x86/kernel/signal.c, `arch_do_signal_or_restart`).
+#[cfg(target_arch = "x86_64")]
+fn restart(tid: i32) -> io::Result<()> {
+    const ERESTARTNOHAND: i64 = 514;
+    // SAFETY: registers are numbers, for which zeros are valid.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    let place = &raw mut registers;
+    request(libc::PTRACE_GETREGS as libc::c_long, tid, 0, place as usize)?;
+    let ended_by_us = registers.rax as i64 == -i64::from(libc::EINTR) && calls::is_restartable(registers.orig_rax);
+    if ended_by_us {
+        registers.rax = (-ERESTARTNOHAND) as u64;
+        let place = &raw mut registers;
+        request(libc::PTRACE_SETREGS as libc::c_long, tid, 0, place as usize)?;
+    }
+    Ok(())
+}
+
+/// Elsewhere the registers are past that point when the thread can be looked at: such a call returns `EINTR`, as it does
+/// for every program that is stopped and goes on (signal(7)).
+#[cfg(not(target_arch = "x86_64"))]
+fn restart(_tid: i32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Waits until a thread that the calling thread traces, or one of its children, stops or ends: its number, and the status of
+/// waitpid(2). Fails with `EINTR` by a signal, and with `ECHILD` if the calling thread traces no thread.
+fn wait() -> io::Result<(i32, libc::c_int)> {
+    let mut status = 0;
+    // SAFETY: `status` is a valid place for an int and lives through the call.
+    let tid = errno::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) })?;
+    Ok((tid, status))
+}
+
+/// Reads another process's memory (process_vm_readv(2)): how many bytes could be had.
+fn memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: the kernel writes at most `into.len()` bytes at `into`, which is borrowed exclusively; the other address is
+    // looked up in the other process alone.
+    errno::of_count(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) })
+}
