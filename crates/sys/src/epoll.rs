@@ -22,25 +22,22 @@ pub use rustix::event::epoll::EventFlags as Ready;
 pub const NO_TIMEOUT: u64 = u64::MAX;
 
 /// Room for the events of one wait.
-pub struct Events {
-    raw: Vec<Event>,
-    len: usize,
-}
+pub struct Events(Vec<Event>);
 
 impl Events {
     /// Room for `most` events, at least one.
     pub fn with_room(most: usize) -> Events {
-        Events { raw: vec![Event { flags: Ready::empty(), data: EventData::new_u64(0) }; most.max(1)], len: 0 }
+        Events(vec![Event { flags: Ready::empty(), data: EventData::new_u64(0) }; most.max(1)])
     }
 
-    /// The token and the readiness of an event of the last wait.
+    /// The token and the readiness of an event of the last wait, which returned a larger number.
     ///
     /// # Panics
     ///
-    /// If the last wait had fewer events.
+    /// If there is no room for as many events.
     #[inline]
     pub fn at(&self, index: usize) -> (u64, Ready) {
-        let event = self.raw[..self.len][index];
+        let event = self.0[index];
         (event.data.u64(), event.flags)
     }
 }
@@ -97,31 +94,28 @@ impl Epoll {
     /// `EINTR` if a signal arrived.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
-        events.len = 0;
-        events.len = if timeout_ns == 0 || timeout_ns == NO_TIMEOUT || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
-            self.wait_ms(events, timeout_ns)?
-        } else {
-            match self.wait_exactly(events, timeout_ns) {
-                // A filter that does not list the newer call may refuse it with either error (seccomp(2)).
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                    MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
-                    self.wait_ms(events, timeout_ns)?
-                }
-                other => other?,
+        if timeout_ns == 0 || timeout_ns == NO_TIMEOUT || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
+            return self.wait_ms(events, timeout_ns);
+        }
+        match self.wait_exactly(events, timeout_ns) {
+            // A filter that does not list the newer call may refuse it with either error (seccomp(2)).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
+                self.wait_ms(events, timeout_ns)
             }
-        };
-        Ok(events.len)
+            other => other,
+        }
     }
 
     /// epoll_pwait(2), with the timeout rounded up to milliseconds.
     fn wait_ms(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
         let timeout = (timeout_ns != NO_TIMEOUT).then(|| timespec(timeout_ns.min(MILLISECONDS_MAX_NS)));
-        Ok(epoll::wait(&self.fd, &mut events.raw[..], timeout.as_ref())?)
+        Ok(epoll::wait(&self.fd, &mut events.0[..], timeout.as_ref())?)
     }
 
     /// epoll_pwait2(2), Linux 5.11, called directly since some C libraries do not have it.
     fn wait_exactly(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
-        let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
+        let room = libc::c_int::try_from(events.0.len()).unwrap_or(libc::c_int::MAX);
         let timeout = timespec(timeout_ns);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; the timeout lives
         // through the call; a null mask leaves the signal mask alone.
@@ -129,7 +123,7 @@ impl Epoll {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 self.fd.as_raw_fd(),
-                events.raw.as_mut_ptr(),
+                events.0.as_mut_ptr(),
                 room,
                 &raw const timeout,
                 std::ptr::null::<libc::sigset_t>(),
@@ -212,10 +206,7 @@ mod tests {
     #[test]
     fn both_wait_calls_agree() {
         check(|epoll, events, ns| epoll.wait(events, ns).unwrap());
-        check(|epoll, events, ns| {
-            events.len = epoll.wait_ms(events, ns).unwrap();
-            events.len
-        });
+        check(|epoll, events, ns| epoll.wait_ms(events, ns).unwrap());
     }
 
     #[test]
@@ -243,6 +234,5 @@ mod tests {
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 1);
         epoll.remove(right.as_fd()).unwrap();
         assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
-        assert_eq!(events.len, 0);
     }
 }

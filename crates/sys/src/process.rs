@@ -17,10 +17,8 @@ use crate::{clock, errno};
 /// Advice about a thread or a process that could not be created, to append to the error. At its limits the system
 /// returns `EAGAIN` (pthread_create(3), fork(2)). Empty for other errors.
 pub fn spawn_error_hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => ": raise the limit on processes and threads (ulimit -u, TasksMax=)",
-        _ => "",
-    }
+    let is_limit = error.kind() == io::ErrorKind::WouldBlock;
+    if is_limit { ": raise the limit on processes and threads (ulimit -u, TasksMax=)" } else { "" }
 }
 
 /// Makes the child that `command` will start be killed when its parent ends.

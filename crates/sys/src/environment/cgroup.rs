@@ -28,7 +28,7 @@ pub struct CgroupCpu {
 impl CgroupCpu {
     /// Reads the groups of this process. `None` if no CPU controller is mounted or visible.
     pub fn read() -> Option<Self> {
-        Self::read_from(&RootFolder::new(Path::new("/")))
+        Self::read_of(&RootFolder::new(Path::new("/")), "self")
     }
 
     /// Reads the groups of another process, as far as they are visible from here.
@@ -36,11 +36,7 @@ impl CgroupCpu {
         Self::read_of(&RootFolder::new(Path::new("/")), &pid.to_string())
     }
 
-    pub(super) fn read_from(root: &RootFolder<'_>) -> Option<Self> {
-        Self::read_of(root, "self")
-    }
-
-    fn read_of(root: &RootFolder<'_>, process: &str) -> Option<Self> {
+    pub(super) fn read_of(root: &RootFolder<'_>, process: &str) -> Option<Self> {
         let place =
             GroupLocation::find(&root.text(&format!("proc/{process}/cgroup"))?, &root.text("proc/self/mountinfo")?)?;
         let mut read = Self { version: place.version, limit_cpus: None, nr_throttled: None, throttled_us: None };
@@ -217,7 +213,7 @@ mod tests {
             .file(&format!("{dir}/a/b/cpu.max"), "max 100000\n")
             .file(&format!("{dir}/a/b/cpu.stat"), "nr_throttled 1\nthrottled_usec 50\n");
         let expected = CgroupCpu { version: 2, limit_cpus: Some(1.5), nr_throttled: Some(4), throttled_us: Some(750) };
-        assert_eq!(CgroupCpu::read_from(&RootFolder::new(scratch.path())), Some(expected));
+        assert_eq!(CgroupCpu::read_of(&RootFolder::new(scratch.path()), "self"), Some(expected));
         scratch.file("proc/77/cgroup", "0::/a\n");
         let other = CgroupCpu { nr_throttled: Some(3), throttled_us: Some(700), ..expected };
         assert_eq!(CgroupCpu::read_of(&RootFolder::new(scratch.path()), "77"), Some(other));
@@ -236,6 +232,6 @@ mod tests {
             .file(&format!("{dir}/a/cpu.cfs_period_us"), "100000\n")
             .file(&format!("{dir}/a/cpu.stat"), "nr_periods 9\nnr_throttled 2\nthrottled_time 9000\n");
         let expected = CgroupCpu { version: 1, limit_cpus: Some(0.5), nr_throttled: Some(2), throttled_us: Some(9) };
-        assert_eq!(CgroupCpu::read_from(&RootFolder::new(scratch.path())), Some(expected));
+        assert_eq!(CgroupCpu::read_of(&RootFolder::new(scratch.path()), "self"), Some(expected));
     }
 }

@@ -74,7 +74,7 @@ impl MachineEnvironment {
             hypervisor: root.text("proc/cpuinfo").and_then(|text| hypervisor(&text)),
             product_name: root.line("sys/class/dmi/id/product_name"),
             cpu: Cpu::read(&root, cpus_allowed),
-            cgroup_cpu: CgroupCpu::read_from(&root),
+            cgroup_cpu: CgroupCpu::read_of(&root, "self"),
             network: NetworkSettings::read(&root),
         }
     }

@@ -81,13 +81,6 @@ struct Root<'a, P: Party> {
     report: EngineReport,
 }
 
-/// Why the root future woke.
-enum Woken {
-    Requests,
-    Accepted(io::Result<Stream>),
-    Time,
-}
-
 impl<P: Party> Root<'_, P> {
     async fn run(&mut self) -> Result<Stop, EndError> {
         while let Some((flow, fd)) = self.party.first() {
@@ -120,9 +113,9 @@ impl<P: Party> Root<'_, P> {
             let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + CHECK_NS);
             let open = listener.as_ref().filter(|_| accept_from_ns <= now_ns);
             match self.wait(open, until_ns).await {
-                Woken::Requests | Woken::Time => {}
-                Woken::Accepted(Ok(stream)) => self.add_accepted(stream),
-                Woken::Accepted(Err(error)) => {
+                None => {}
+                Some(Ok(stream)) => self.add_accepted(stream),
+                Some(Err(error)) => {
                     if is_out_of_descriptors(error)? {
                         accept_from_ns = now_ns + ACCEPT_PAUSE_NS;
                     }
@@ -131,18 +124,18 @@ impl<P: Party> Root<'_, P> {
         }
     }
 
-    /// Sleeps until there is a request or a connection, or the time has come.
-    async fn wait(&self, listener: Option<&Listener>, until_ns: u64) -> Woken {
+    /// Sleeps until there is a request or a connection, which it returns, or the time has come.
+    async fn wait(&self, listener: Option<&Listener>, until_ns: u64) -> Option<io::Result<Stream>> {
         let mut news = pin!(self.shared.news.notified());
         let mut time = pin!(sleep_until(instant(until_ns)));
         poll_fn(|context| {
             if let Some(Poll::Ready(accepted)) = listener.map(|listener| listener.poll_accept(context)) {
-                return Poll::Ready(Woken::Accepted(accepted));
+                return Poll::Ready(Some(accepted));
             }
             if news.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Woken::Requests);
+                return Poll::Ready(None);
             }
-            time.as_mut().poll(context).map(|()| Woken::Time)
+            time.as_mut().poll(context).map(|()| None)
         })
         .await
     }
