@@ -9,12 +9,12 @@
 //!
 //! Counts no bytes: both ends count the bytes on their sides.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use bytegauge_model::{
     EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay,
@@ -37,6 +37,9 @@ use crate::{EndError, keeper};
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
 /// the check and the program's start.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// The longest wait for a command in which output of a relay is read after its window, nanoseconds.
+const LAST_NS: u64 = 1_000_000_000;
 
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
 pub(super) fn run(
@@ -66,7 +69,15 @@ pub(super) fn run(
         return Ok(None);
     }
     let read = || process_tree::used().map_err(EndError::io("looking for the processes of a relay"));
-    let (used, has_left) = while_running(&mut running, || through(peer, setup, stdin.as_fd(), read))?;
+    let mut programs = vec![&mut running];
+    let used = through(peer, setup, &mut programs, read)?;
+    let has_left = programs.is_empty();
+    if has_left {
+        let (status, _) = running.leave()?;
+        if !status.success() {
+            return Err(left_early(&running, "while it was in use", status));
+        }
+    }
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left_behind = sweep(&supervisor, SETTLE)?.processes;
     let charged = Some("its process tree".into());
@@ -131,66 +142,39 @@ fn left_early(running: &Program, when: &str, status: ExitStatus) -> EndError {
     EndError::Program(format!("the relay ended {when}: it {}", running.how(status)))
 }
 
-/// Runs `carry` while the program runs, and reads the program's output meanwhile. Returns whether it has left: a relay that
-/// serves a single connection may leave after it.
-fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, EndError>) -> Result<(T, bool), EndError> {
-    let (stop_requested, request_stop) = io::pipe().map_err(EndError::io("making a pipe"))?;
-    let (carried, left) = thread::scope(|scope| {
-        let watch = || {
-            loop {
-                match attend(&mut [&mut *running], stop_requested.as_fd(), Instant::now() + Duration::from_secs(1)) {
-                    Ok(ProgramEvent::Nothing) => {}
-                    Ok(ProgramEvent::StopRequested) => return Ok(false),
-                    Ok(ProgramEvent::Ended(..)) => return Ok(true),
-                    Err(fault) => return Err(fault),
-                }
-            }
-        };
-        let watcher = thread::Builder::new().name("relay-watch".into()).spawn_scoped(scope, watch)?;
-        let carried = carry();
-        drop(request_stop);
-        Ok((carried, watcher.join()))
-    })
-    .map_err(EndError::io("starting a thread"))?;
-    match left {
-        Ok(Ok(true)) => match running.leave()? {
-            (status, _) if status.success() => Ok((carried?, true)),
-            (status, _) => Err(left_early(running, "while it was in use", status)),
-        },
-        Ok(Ok(false)) => Ok((carried?, false)),
-        Ok(Err(fault)) => Err(fault),
-        Err(_) => Err(EndError::Impossible("the thread that watched a relay panicked".into())),
-    }
-}
-
 /// From `Go` until the end is stopped: the use within the window, and the window's length, nanoseconds. `None` if it was called off.
+/// A relay that serves a single connection may leave after it: then it is removed from `programs`.
 fn through(
     peer: &mut impl Peer,
     setup: &Setup,
-    stop_requested: BorrowedFd<'_>,
+    programs: &mut Vec<&mut Program>,
     read: impl Fn() -> Result<TreeUse, EndError>,
 ) -> Result<Option<(TreeUse, u64)>, EndError> {
     if peer.command() != Some(Command::Go) {
         return Ok(None);
     }
-    wait(setup.warmup_ns, stop_requested)?;
+    wait(programs, setup.warmup_ns)?;
     let (before, opened_ns) = (read()?, monotonic_ns());
-    wait(setup.window_ns, stop_requested)?;
+    wait(programs, setup.window_ns)?;
     let (after, closed_ns) = (read()?, monotonic_ns());
+    // Whatever it prints while it passes the last bytes on.
+    wait(programs, LAST_NS)?;
     // `Stop`, or a closed channel: both end it.
     let _ = peer.command();
     Ok(Some((after.since(&before), closed_ns.saturating_sub(opened_ns).max(1))))
 }
 
-/// Waits, unless a command arrives.
-fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), EndError> {
-    let until = Instant::now() + Duration::from_nanos(ns);
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(EndError::io("waiting"))? == [true] {
-            return Ok(());
+/// Waits, unless a command arrives, and reads the output of the program meanwhile.
+fn wait(programs: &mut Vec<&mut Program>, ns: u64) -> Result<(), EndError> {
+    let (stdin, until) = (io::stdin(), Instant::now() + Duration::from_nanos(ns));
+    while Instant::now() < until {
+        match attend(programs, stdin.as_fd(), until)? {
+            ProgramEvent::Nothing => {}
+            ProgramEvent::StopRequested => return Ok(()),
+            ProgramEvent::Ended(..) => programs.clear(),
         }
     }
+    Ok(())
 }
 
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
@@ -206,7 +190,7 @@ pub(super) fn run_running(
     if !peer.reply(Reply::Listening(Address::Ip(running.listen))) || !peer.reply(Reply::Ready) {
         return Ok(None);
     }
-    let used = through(peer, setup, io::stdin().as_fd(), || charged.used())?;
+    let used = through(peer, setup, &mut Vec::new(), || charged.used())?;
     if let Some(reason) = lacks_running(running) {
         return Err(EndError::Program(format!("the relay ended while it was in use: {reason}")));
     }

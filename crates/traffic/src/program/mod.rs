@@ -21,7 +21,6 @@ use bytegauge_model::{
     TaskReport,
 };
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::cpu_time::Usage;
 use bytegauge_sys::network::{HeldNetwork, NetworkTables};
 use bytegauge_sys::supervisor::{Supervisor, Swept};
@@ -32,7 +31,7 @@ use crate::end::ProgramNetworks;
 use crate::setup::Setup;
 use filtered_sockets::FilteredSockets;
 pub use filtered_sockets::default_level;
-use output::{AskedNumber, number};
+use output::{AskedNumber, Events, number};
 use process::{NamespaceCounts, Program, StartedIn, Waited, first_to_end};
 
 /// How long a program may take to leave after its signal, before it is killed.
@@ -190,9 +189,9 @@ impl ProgramRun<'_> {
     fn all(&self, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
-        let counter = self.counter()?;
+        let events = Events::of(self.metric, self.tables())?;
         let Some(task) = &self.server else {
-            let mut report = self.measure(None, counter.as_ref())?;
+            let mut report = self.measure(None, &events)?;
             let left = sweep(self.supervisor, Duration::ZERO)?;
             // Their use after the window does not count; that they were there is reported.
             report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
@@ -203,13 +202,12 @@ impl ProgramRun<'_> {
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = process_tree::used().map_or(0, |used| used.cpu_ns);
         let traffic = NamespaceCounts::before(self.tables()).filter(|_| matches!(task.ready, ReadyWhen::Tcp(_)));
-        let mut report =
-            self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
-                (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
-                    self.unreached(&reason, &task.ready)
-                }
-                (error, _) => error,
-            })?;
+        let mut report = self.measure(Some(&mut server), &events).map_err(|error| match (error, &traffic) {
+            (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
+                self.unreached(&reason, &task.ready)
+            }
+            (error, _) => error,
+        })?;
         let unreached = traffic.filter(NamespaceCounts::is_unchanged).map(|before| {
             if before.has_failed_connection() {
                 return self
@@ -238,11 +236,6 @@ impl ProgramRun<'_> {
         if let (Metric::Cpu, Some(task)) = (self.metric, &mut report.task) {
             task.rate = 1e9 / own_ns.saturating_add(task.server_cpu_ns.unwrap_or(0)).max(1) as f64;
         }
-    }
-
-    fn counter(&self) -> Result<Option<Counter>, EndError> {
-        let Metric::Counter(name) = self.metric else { return Ok(None) };
-        Counter::open(self.tables(), name).map(Some).map_err(|error| unread(&error))
     }
 
     /// The kernel's tables of the server's network.
@@ -374,25 +367,20 @@ impl ProgramRun<'_> {
         }
     }
 
-    fn measure(&self, mut server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, EndError> {
-        let metric = self.metric;
-        let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
-        let stop = self.stop_requested;
-        let asked = match metric {
-            Metric::Command(means, command) => Some(AskedNumber::before(*means, command, self.network(true)?, stop)?),
-            _ => None,
-        };
+    fn measure(&self, mut server: Option<&mut Program>, events: &Events) -> Result<EndReport, EndError> {
+        let (metric, stop) = (self.metric, self.stop_requested);
+        let asked = AskedNumber::before(metric, self.network(true)?, stop)?;
         let how = StartedIn {
             looks: metric.pattern().is_some(),
             filter: self.command_filter.as_ref(),
             network: self.network(false)?,
         };
         let until = self.until();
-        let before = counted()?;
+        let before = events.read()?;
         let began_ns = monotonic_ns();
         let mut program = Program::start("the command", &self.command, &self.cpus, how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
-        let events = counted()?.saturating_sub(before);
+        let events = events.since(before)?;
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
         program.must_have_succeeded(&ended).map_err(|error| self.with_server(error, server))?;
         let seconds = window_ns as f64 / 1e9;
@@ -405,20 +393,25 @@ impl ProgramRun<'_> {
             (Metric::Bytes(bytes), _) => (*bytes as f64 / seconds, *bytes),
             (Metric::Rate(pattern), _) => (printed(pattern)?, 0),
             (Metric::Time(pattern), _) => (1.0 / printed(pattern)?, 0),
-            (Metric::Counter(_), _) => (1e6 / (1.0 + events as f64), 0),
+            (Metric::Counter(_), _) => (1e6 / (1.0 + events.unwrap_or(0) as f64), 0),
         };
         let calls = u64::from(metric.counted() != Counted::Printed);
-        let task =
-            TaskReport { rate, counted: metric.counted(), events: counter.map(|_| events), ..TaskReport::default() };
-        let counts = EndCounts { bytes, calls, window_ns, total_bytes: bytes, ..EndCounts::default() };
-        let mut report = EndReport { counts, task: Some(Box::new(task)), ..EndReport::default() };
-        charge(&mut report, ended.used);
-        Ok(report)
+        let task = TaskReport { rate, counted: metric.counted(), events, ..TaskReport::default() };
+        let Usage { user_ns, system_ns, total_ns: cpu_ns, voluntary_switches, involuntary_switches, .. } = ended.used;
+        let counts = EndCounts {
+            bytes,
+            calls,
+            window_ns,
+            total_bytes: bytes,
+            user_ns,
+            system_ns,
+            cpu_ns,
+            voluntary_switches,
+            involuntary_switches,
+            ..EndCounts::default()
+        };
+        Ok(EndReport { counts, task: Some(Box::new(task)), ..EndReport::default() })
     }
-}
-
-fn unread(error: &CounterError) -> EndError {
-    EndError::Program(error.to_string())
 }
 
 /// Stops a program by a signal: its use, and whether it had to be killed.
@@ -482,14 +475,6 @@ fn released(tables: NetworkTables, task: &ServerTask) -> Result<(), EndError> {
 
 fn owner(tables: NetworkTables, port: u16) -> String {
     listening::owner_of_port(tables, port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
-}
-
-fn charge(report: &mut EndReport, used: Usage) {
-    report.user_ns += used.user_ns;
-    report.system_ns += used.system_ns;
-    report.cpu_ns += used.total_ns;
-    report.voluntary_switches += used.voluntary_switches;
-    report.involuntary_switches += used.involuntary_switches;
 }
 
 /// Ends all descendants that programs left behind, after a time in which they may end by themselves.

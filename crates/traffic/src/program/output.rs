@@ -5,10 +5,11 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::PrintedNumber;
 use bytegauge_model::task::by_shell;
+use bytegauge_model::{Metric, PrintedNumber};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::network::HeldNetwork;
+use bytegauge_sys::counter::{Counter, CounterError};
+use bytegauge_sys::network::{HeldNetwork, NetworkTables};
 use regex_lite::Regex;
 
 use crate::EndError;
@@ -102,6 +103,30 @@ pub(super) fn number(expression: &str, text: &str, words: &str) -> Result<f64, E
     })
 }
 
+/// The events of the kernel that a metric counts.
+pub(super) struct Events(Option<Counter>);
+
+impl Events {
+    pub(super) fn of(metric: &Metric, tables: NetworkTables) -> Result<Events, EndError> {
+        let Metric::Counter(name) = metric else { return Ok(Events(None)) };
+        Counter::open(tables, name).map(|counter| Events(Some(counter))).map_err(|error| unread(&error))
+    }
+
+    /// How many there were until now; `None` if the metric counts none.
+    pub(super) fn read(&self) -> Result<Option<u64>, EndError> {
+        self.0.as_ref().map(Counter::read).transpose().map_err(|error| unread(&error))
+    }
+
+    /// How many there were since an earlier count.
+    pub(super) fn since(&self, before: Option<u64>) -> Result<Option<u64>, EndError> {
+        Ok(self.read()?.map(|now| now.saturating_sub(before.unwrap_or(0))))
+    }
+}
+
+fn unread(error: &CounterError) -> EndError {
+    EndError::Program(error.to_string())
+}
+
 // The number that a command of the user prints: what a run, or a running program, did by its own account.
 
 /// How long the command may take.
@@ -116,18 +141,18 @@ pub(super) struct AskedNumber<'a> {
 }
 
 impl<'a> AskedNumber<'a> {
-    /// Asks for the number before a run, if it is a total.
+    /// Asks for the number of a metric before a run, if it is a total. `None` if the metric asks for none.
     pub(super) fn before(
-        means: PrintedNumber,
-        command: &'a str,
+        metric: &'a Metric,
         network: Option<HeldNetwork>,
         stop_requested: BorrowedFd<'_>,
-    ) -> Result<AskedNumber<'a>, EndError> {
-        let mut asked = AskedNumber { means, command, before: None };
-        if means == PrintedNumber::Total {
+    ) -> Result<Option<AskedNumber<'a>>, EndError> {
+        let Metric::Command(means, command) = metric else { return Ok(None) };
+        let mut asked = AskedNumber { means: *means, command, before: None };
+        if *means == PrintedNumber::Total {
             asked.before = Some((asked.ask(network, stop_requested)?, monotonic_ns()));
         }
-        Ok(asked)
+        Ok(Some(asked))
     }
 
     /// The rate of the run, of which more is better.

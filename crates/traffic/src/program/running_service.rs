@@ -17,14 +17,12 @@ use bytegauge_model::{
     EndCounts, EndReport, Level, Metric, OptionChange, RunningService, ServiceCounts, SocketChanges, TaskReport,
 };
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, process_tree};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::output::AskedNumber;
-use super::unread;
+use super::output::{AskedNumber, Events};
 use crate::EndError;
 use crate::setup::Setup;
 
@@ -138,29 +136,21 @@ impl ServiceTrial<'_> {
         let trip = Duration::from_micros(Moment::read(self.service, sockets)?.rtt_us());
         let settle = (trip * SETTLE_TRIPS).clamp(SETTLE_MIN, SETTLE_MAX);
         self.wait(sockets, settle * self.settle)?;
-        let counter = match self.metric {
-            Metric::Counter(name) => Some(Counter::open(NetworkTables::own(), name).map_err(|error| unread(&error))?),
-            _ => None,
-        };
-        let events = || counter.as_ref().map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
-        let asked = match self.metric {
-            Metric::Command(means, command) => Some(AskedNumber::before(*means, command, None, self.stop_requested)?),
-            _ => None,
-        };
-        let (before, events_before) = (Moment::read(self.service, sockets)?, events()?);
+        let events = Events::of(self.metric, NetworkTables::own())?;
+        let asked = AskedNumber::before(self.metric, None, self.stop_requested)?;
+        let (before, events_before) = (Moment::read(self.service, sockets)?, events.read()?);
         self.wait(sockets, Duration::from_nanos(self.service.trial_ns))?;
-        let (after, events) = (Moment::read(self.service, sockets)?, events()?.saturating_sub(events_before));
+        let (after, events) = (Moment::read(self.service, sockets)?, events.since(events_before)?);
         let counts = after.since(&before, |inode| switched.has_changed(inode));
         self.check(&counts)?;
         let window_ns = after.at_ns - before.at_ns;
         let rate = match (self.metric, asked) {
             (_, Some(asked)) => asked.rate(None, self.stop_requested)?,
-            (Metric::Counter(_), _) => 1e6 / (1.0 + events as f64 / counts.gib()),
+            (Metric::Counter(_), _) => 1e6 / (1.0 + events.unwrap_or(0) as f64 / counts.gib()),
             (Metric::Cpu, _) => counts.gib() * 1e9 / counts.cpu_ns.max(1) as f64,
             _ => counts.gib() * 1e9 / window_ns as f64,
         };
         let counted = self.metric.counted();
-        let events = counter.is_some().then_some(events);
         let task = TaskReport { rate, counted, events, service: Some(Box::new(counts)), ..TaskReport::default() };
         let (bytes, cpu_ns) = (counts.bytes, counts.cpu_ns);
         let counts = EndCounts { bytes, total_bytes: bytes, calls: 1, window_ns, cpu_ns, ..EndCounts::default() };
