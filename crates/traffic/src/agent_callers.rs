@@ -26,9 +26,7 @@ pub(crate) fn listen(
     backlog: i32,
     shares: bool,
 ) -> io::Result<()> {
-    let share = |on: bool| {
-        option::set(socket.as_fd(), &option::REUSE_PORT.to(on)).map_err(|error| io::Error::other(error.to_string()))
-    };
+    let share = |on: bool| option::set(socket.as_fd(), &option::REUSE_PORT.to(on)).map_err(io::Error::from);
     let port = address.as_socket().map_or(0, |address| address.port());
     if port != 0 {
         // Connections of the last trial may linger in TIME_WAIT.

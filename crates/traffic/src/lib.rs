@@ -45,6 +45,7 @@ pub use setup::Setup;
 use std::io;
 
 use bytegauge_model::{Outcome, TaskReport};
+use bytegauge_sys::option::OptionError;
 use thiserror::Error;
 
 /// Locks a value that a thread which panicked has left whole.
@@ -124,6 +125,13 @@ pub enum EndError {
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),
+}
+
+/// An option that this kernel or this user may not set.
+impl From<OptionError> for EndError {
+    fn from(error: OptionError) -> EndError {
+        EndError::Missing(error.to_string())
+    }
 }
 
 impl EndError {

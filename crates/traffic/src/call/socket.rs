@@ -19,7 +19,7 @@ use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
 use crate::transport::sockets::{self, announced, bind_to, open, sock_addr, unbound, unopenable, unused_name};
-use crate::transport::{begin_connecting, connect_in_time, kind_of, protocol, unopened};
+use crate::transport::{begin_connecting, connect_in_time, lacking};
 use crate::{EndError, agent_callers};
 
 /// Most connections that share one source address: a port is used once towards one peer.
@@ -55,7 +55,7 @@ pub(super) fn of_server(
 ) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (EndRole::Server, moment), setup.transport());
-    let mut address = unbound(setup)?;
+    let mut address = unbound(setup.transport(), &setup.host)?;
     let mut sockets = Vec::with_capacity(count);
     for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
@@ -168,7 +168,8 @@ impl Connector {
     /// # Errors
     /// [`EndError::Missing`] if there is no descriptor or an option is refused.
     pub fn join(&self) -> Result<OwnedFd, EndError> {
-        let socket = self.socket().map_err(|error| unopened(&self.transport, error, |error| self.fault(error)))?;
+        let socket = sockets::socket(&self.transport, &self.address)
+            .map_err(|error| lacking(&self.transport, &error).map_or_else(|| self.fault(error), EndError::Missing))?;
         set_all(&socket, &self.options)?;
         self.bind(&socket)
             .and_then(|()| connect_in_time(&socket, &self.address, self.external))
@@ -185,14 +186,10 @@ impl Connector {
     /// # Errors
     /// The kernel's error, `EINPROGRESS` excepted.
     pub fn begin(&self) -> io::Result<OwnedFd> {
-        let socket = self.socket()?;
+        let socket = sockets::socket(&self.transport, &self.address)?;
         try_set_all(socket.as_fd(), &self.options).map_err(|error| error.source)?;
         self.bind(&socket)?;
         begin_connecting(socket, &self.address)
-    }
-
-    fn socket(&self) -> io::Result<Socket> {
-        Socket::new(self.address.domain(), kind_of(&self.transport), protocol(&self.transport))
     }
 
     /// The next source address, all of which are this host's own on `lo`, or the name that a Unix socket needs to get

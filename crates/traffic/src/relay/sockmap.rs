@@ -73,8 +73,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
 }
 
 fn arm(way: &ThreadWay<'_>, map: &SockMap) -> io::Result<()> {
-    let set = option::set(way.to(), &option::SEND_BUFFER_FORCE.to(SEND_BUFFER));
-    set.map_err(|error| io::Error::other(error.to_string()))?;
+    option::set(way.to(), &option::SEND_BUFFER_FORCE.to(SEND_BUFFER))?;
     map.redirect(way.from(), way.to())
 }
 

@@ -37,7 +37,7 @@ const BACKLOG: i32 = 4096;
 /// # Errors
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), EndError> {
-    let address = unbound(setup)?;
+    let address = unbound(setup.transport(), &setup.host)?;
     let socket = open(setup.transport(), &address)?;
     let [_, theirs] = setters(setup.workload());
     let mut options = wanted(&setup.spec, (theirs, Moment::Listening), setup.transport());

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Side, Transport};
-use bytegauge_sys::socket::{Until, wait};
+use bytegauge_sys::socket::{Until, is_exhausted, wait};
 use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -71,20 +71,35 @@ pub(crate) fn protocol(transport: &Transport) -> Option<Protocol> {
 
 /// The reason why this machine has no sockets of a transport; `None` where it has.
 pub fn missing(transport: &Transport) -> Option<String> {
-    match transport {
-        Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")
-            .err()
-            .map(|error| format!("{transport}: this machine has no IPv6 loopback ({error})")),
-        Transport::Mptcp => {
-            Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(|error| lacks_mptcp(&error))
-        }
-        Transport::Vsock => sockets::missing_vsock(),
-        Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => {
-            let error = Socket::new(Domain::UNIX, kind_of(transport), None).err()?;
-            Some(format!("{transport}: there are no such sockets here ({error}): leave out --transport {transport}"))
-        }
-        _ => None,
+    let address = sockets::unbound(transport, &Host::default()).ok()?;
+    let bound = sockets::socket(transport, &address).and_then(|socket| socket.bind(&address));
+    lacking(transport, &bound.err()?)
+}
+
+/// The reason why this machine has no sockets of a transport, by the error of opening or binding one; `None` for other errors.
+pub(crate) fn lacking(transport: &Transport, error: &io::Error) -> Option<String> {
+    let errno = error.raw_os_error()?;
+    if matches!(errno, errno::EADDRINUSE | errno::EACCES) || is_exhausted(error) {
+        return None;
     }
+    let why = match (transport, errno) {
+        // net/mptcp/protocol.c, `mptcp_init_sock`
+        (Transport::Mptcp, errno::ENOPROTOOPT) => {
+            "it is switched off here: sysctl -w net.mptcp.enabled=1, or".to_owned()
+        }
+        (Transport::Mptcp, errno) if errno != errno::EADDRNOTAVAIL => format!("this kernel has no MPTCP ({error}):"),
+        // net/vmw_vsock/af_vsock.c, `vsock_find_cid`
+        (Transport::Vsock, errno::EADDRNOTAVAIL) => {
+            "the kernel has no loopback of vsock: modprobe vsock_loopback, or".to_owned()
+        }
+        (Transport::Vsock, _) => format!("this kernel has no vsock ({error}): modprobe vsock vsock_loopback, or"),
+        (Transport::Tcp6 | Transport::Udp6, _) => format!("this machine has no IPv6 loopback ({error}):"),
+        (Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram, _) => {
+            format!("there are no such sockets here ({error}):")
+        }
+        _ => return None,
+    };
+    Some(format!("{transport}: {why} leave out --transport {transport}"))
 }
 
 /// The type of a transport's sockets.
@@ -93,25 +108,6 @@ pub(crate) fn kind_of(transport: &Transport) -> Type {
         Transport::UnixSeqpacket => Type::SEQPACKET,
         other if other.is_datagram() => Type::DGRAM,
         _ => Type::STREAM,
-    }
-}
-
-/// The fault of a socket that could not be opened: a transport that this kernel lacks is missing, else as `other` reports.
-pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> EndError) -> EndError {
-    match transport {
-        Transport::Mptcp => EndError::Missing(lacks_mptcp(&error)),
-        Transport::Vsock => sockets::vsock_fault(&error),
-        _ => other(error),
-    }
-}
-
-/// Explains why no socket of MPTCP can be opened (net/mptcp/protocol.c, `mptcp_init_sock`).
-fn lacks_mptcp(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(errno::ENOPROTOOPT) => {
-            "mptcp: it is switched off here: sysctl -w net.mptcp.enabled=1, or leave out --transport mptcp".into()
-        }
-        _ => format!("mptcp: this kernel has no MPTCP ({error}): leave out --transport mptcp"),
     }
 }
 
@@ -237,6 +233,15 @@ mod tests {
             if made <= interruptions { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
         });
         (made, outcome.is_ok())
+    }
+
+    #[test]
+    fn an_absent_module_is_named() {
+        let reason = |errno| lacking(&Transport::Vsock, &io::Error::from_raw_os_error(errno)).unwrap();
+        assert!(reason(errno::EADDRNOTAVAIL).contains("modprobe vsock_loopback, or leave out"));
+        assert!(reason(errno::EAFNOSUPPORT).contains("this kernel has no vsock"));
+        let spec = bytegauge_model::Spec::from([("transport", "vsock".into())]);
+        assert_eq!(missing(&Transport::Vsock).is_none(), sockets::listen(&Setup::unchecked(spec)).is_ok());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) fn for_cpu(options: &[SocketOption], cpu: usize) -> Vec<SocketOption>
 /// [`EndError::Missing`]: an option that this kernel or this user may not set skips the cell, and the others can be
 /// measured.
 pub(crate) fn set_all(fd: impl AsFd, options: &[SocketOption]) -> Result<(), EndError> {
-    try_set_all(fd.as_fd(), options).map_err(|error| EndError::Missing(error.to_string()))
+    Ok(try_set_all(fd.as_fd(), options)?)
 }
 
 /// Sets them all, up to the first that is refused.

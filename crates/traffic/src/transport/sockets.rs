@@ -11,23 +11,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_model::{Side, Transport};
-use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, Value};
-use socket2::{SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 
-use crate::address::Address;
+use crate::address::{Address, Host};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::admission::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::{
-    JOIN_TIMEOUT, Listening, connect_in_time, kind_of, protocol, set_options, uninterrupted, unopened,
+    JOIN_TIMEOUT, Listening, connect_in_time, kind_of, lacking, protocol, set_options, uninterrupted,
 };
 use crate::{EndError, agent_callers};
 
 /// The sink's side of all transports with connections.
 pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
-    let ours = unbound(setup)?;
+    let ours = unbound(setup.transport(), &setup.host)?;
     let socket = open(setup.transport(), &ours)?;
     set_options(&socket, Moment::Listening, Side::Sink, setup)?;
     fit_reads(setup)?;
@@ -104,23 +103,19 @@ pub(crate) fn bind_to(socket: &Socket, address: Option<SocketAddr>) -> io::Resul
 /// # Errors
 /// [`EndError::Missing`] if this machine has none.
 pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, EndError> {
-    Socket::new(address.domain(), kind_of(transport), protocol(transport))
-        .map_err(|error| unopened(transport, error, |error| unopenable(transport, error)))
+    socket(transport, address).map_err(|error| unopenable(transport, error))
 }
 
-/// A machine without IPv6, or without vsock's loopback, skips those cells; any other error is reported.
+/// The same with the kernel's error.
+pub(crate) fn socket(transport: &Transport, address: &SockAddr) -> io::Result<Socket> {
+    Socket::new(address.domain(), kind_of(transport), protocol(transport))
+}
+
+/// The fault of a socket that could not be opened, or listen: a machine without the transport skips its cells.
 pub(crate) fn unopenable(transport: &Transport, error: io::Error) -> EndError {
-    match error.kind() {
-        _ if *transport == Transport::Vsock && error.kind() == io::ErrorKind::AddrNotAvailable => vsock_fault(&error),
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
-            if matches!(transport, Transport::Tcp6 | Transport::Udp6) =>
-        {
-            EndError::Missing(format!("this machine has no IPv6 loopback: leave out --transport {transport}"))
-        }
-        _ if error.raw_os_error() == Some(errno::EAFNOSUPPORT) => {
-            EndError::Missing(format!("this kernel lacks the address family of {transport}"))
-        }
-        _ => EndError::Io { doing: format!("opening a socket for {transport}"), source: error },
+    match lacking(transport, &error) {
+        Some(reason) => EndError::Missing(reason),
+        None => EndError::Io { doing: format!("opening a socket for {transport}"), source: error },
     }
 }
 
@@ -142,14 +137,12 @@ pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, EndError> {
 ///
 /// # Errors
 /// [`EndError::Impossible`] if the transport has no sockets.
-pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, EndError> {
-    match setup.transport() {
-        Transport::Tcp | Transport::Mptcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
-            Ok(setup.host.any_port(setup.transport()).into())
-        }
+pub(crate) fn unbound(transport: &Transport, host: &Host) -> Result<SockAddr, EndError> {
+    match transport {
         Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => unused_name(),
         Transport::Vsock => Ok(SockAddr::vsock(VSOCK_LOCAL, VSOCK_ANY_PORT)),
-        other => Err(EndError::Impossible(format!("{other} has no sockets"))),
+        Transport::Pipe | Transport::Source(_) => Err(EndError::Impossible(format!("{transport} has no sockets"))),
+        _ => Ok(host.any_port(transport).into()),
     }
 }
 
@@ -186,29 +179,6 @@ pub(crate) fn announced(address: &SockAddr) -> Result<Address, EndError> {
 /// `VMADDR_CID_LOCAL` and `VMADDR_PORT_ANY` (linux/vm_sockets.h).
 const VSOCK_LOCAL: u32 = 1;
 const VSOCK_ANY_PORT: u32 = u32::MAX;
-
-/// The reason why this machine has no loopback of vsock; `None` where it has.
-pub(super) fn missing_vsock() -> Option<String> {
-    let address = SockAddr::vsock(VSOCK_LOCAL, VSOCK_ANY_PORT);
-    let bound = Socket::new(address.domain(), Type::STREAM, None).and_then(|socket| socket.bind(&address));
-    bound.err().map(|error| missing_requirement(&error))
-}
-
-/// The fault of a vsock socket that could not be opened or bound.
-pub(super) fn vsock_fault(error: &io::Error) -> EndError {
-    EndError::Missing(missing_requirement(error))
-}
-
-/// Explains why a socket has no loopback address (net/vmw_vsock/af_vsock.c, `vsock_find_cid`).
-fn missing_requirement(error: &io::Error) -> String {
-    let leave = format!("leave out --transport {}", Transport::Vsock);
-    match error.raw_os_error() {
-        Some(errno::EADDRNOTAVAIL) => {
-            format!("vsock: the kernel has no loopback of vsock: modprobe vsock_loopback, or {leave}")
-        }
-        _ => format!("vsock: this kernel has no vsock ({error}): modprobe vsock vsock_loopback, or {leave}"),
-    }
-}
 
 /// The kernel keeps this much of a send buffer for itself (`unix_dgram_sendmsg`, net/unix/af_unix.c), bytes.
 const RESERVED: u64 = 32;
@@ -266,20 +236,4 @@ pub(crate) fn fit_socket(socket: impl AsFd, setup: &Setup, message: usize) -> Re
          one, or a larger --sndbuf",
         setup.transport()
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use bytegauge_model::Spec;
-
-    use super::*;
-
-    #[test]
-    fn an_absent_module_is_named() {
-        let reason = |errno| missing_requirement(&io::Error::from_raw_os_error(errno));
-        assert!(reason(errno::EADDRNOTAVAIL).contains("modprobe vsock_loopback, or leave out"));
-        assert!(reason(errno::EAFNOSUPPORT).contains("this kernel has no vsock"));
-        let spec = Spec::from([("transport", "vsock".into())]);
-        assert_eq!(missing_vsock().is_none(), listen(&Setup::unchecked(spec)).is_ok());
-    }
 }
