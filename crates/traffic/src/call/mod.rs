@@ -17,11 +17,11 @@ mod socket;
 pub use client::{Client, ClientFlow};
 pub use client_counts::{ClientCounts, Times};
 pub use message_bytes::{Terms, reply_file};
-pub use party::{Clients, Samples, Servers, Waiting};
+pub use party::{ClientShare, Clients, Samples, Servers};
 pub use recorder::{DecodedHistogram, Recorder};
 pub use schedule::{Arrival, Offered};
 pub use server::ServerFlow;
-pub use server_worker::ServerShared;
+pub use server_worker::{ServerShared, WorkerCounts};
 pub use socket::{Connector, listen};
 
 pub use admission::memory_at_most;

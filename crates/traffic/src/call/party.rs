@@ -26,63 +26,32 @@ use crate::tls::{self, TlsRole};
 use crate::transport::options::{self, Moment};
 use crate::{EndError, agent_callers};
 
-/// A thread's share of the clients before the start is known: connections and memory.
+/// A thread's share of the clients before the start is known.
 #[derive(Debug)]
-pub struct Waiting {
-    setup: Arc<Setup>,
-    connector: Option<Arc<Connector>>,
+pub struct ClientShare {
+    /// The trial.
+    pub setup: Arc<Setup>,
+    /// Opens connections; absent without a network.
+    pub connector: Option<Arc<Connector>>,
     /// The number of threads among which flows are distributed, and the number of this one.
-    thread: (usize, usize),
-    joined: Vec<OwnedFd>,
-    /// Flows that have not begun.
-    left: usize,
-    /// Where flows record.
-    record: ClientCounts,
+    pub thread: (usize, usize),
+    /// The connections of its flows, if these persist.
+    pub joined: Vec<OwnedFd>,
 }
 
 /// A thread's share of the clients.
 #[derive(Debug)]
 pub struct Clients {
-    waiting: Waiting,
+    share: ClientShare,
     client: Arc<Client>,
     start_ns: u64,
     begun: usize,
+    /// Flows that have not begun.
+    left: usize,
     records: Records,
     samples: Samples,
     /// Connections of finished flows, kept open so that the server's sockets can be sampled.
     kept: Vec<OwnedFd>,
-}
-
-impl Waiting {
-    /// The clients of thread `thread.1` of `thread.0`, with their connections if these persist.
-    pub fn new(
-        setup: &Arc<Setup>,
-        connector: Option<Arc<Connector>>,
-        thread: (usize, usize),
-        joined: Vec<OwnedFd>,
-    ) -> Waiting {
-        let (threads, index) = thread;
-        let flows = (setup.flows() + threads - 1 - index) / threads;
-        Waiting {
-            setup: Arc::clone(setup),
-            connector,
-            thread,
-            joined,
-            left: flows,
-            record: ClientCounts::new(setup.connect_per_call(), setup.waits()),
-        }
-    }
-
-    /// The clients, from `start_ns` on, in the thread that drives them. They count completed calls in `completed`.
-    pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
-        let mut record = self.record.take();
-        record.keep(client.open_ns, client.close_ns);
-        let records = Records::new(record, records_by_flow(self.setup.client_engine()), completed);
-        // Taken from the end.
-        self.joined.reverse();
-        let samples = Samples::new(&self.setup);
-        Clients { waiting: self, client, start_ns, begun: 0, records, samples, kept: Vec::new() }
-    }
 }
 
 /// Whether each flow has a record of its own. In the null engine each has: of the two ways to record, it shows the cost of the
@@ -92,17 +61,36 @@ fn records_by_flow(engine: Engine) -> bool {
 }
 
 impl Clients {
+    /// The clients, from `start_ns` on, in the thread that drives them. They record in `record`, and count completed calls in
+    /// `completed`.
+    pub fn new(
+        mut share: ClientShare,
+        client: Arc<Client>,
+        mut record: ClientCounts,
+        start_ns: u64,
+        completed: &Arc<Total<1>>,
+    ) -> Clients {
+        record.keep(client.open_ns, client.close_ns);
+        let (setup, (threads, index)) = (&share.setup, share.thread);
+        let left = (setup.flows() + threads - 1 - index) / threads;
+        let records = Records::new(record, records_by_flow(setup.client_engine()), completed);
+        let samples = Samples::new(setup);
+        // Taken from the end.
+        share.joined.reverse();
+        Clients { share, client, start_ns, begun: 0, left, records, samples, kept: Vec::new() }
+    }
+
     /// The next flow.
     pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
-        self.waiting.left = self.waiting.left.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
         let (flow, arrival, recorder) = self.next();
         Some(ClientFlow::new(Arc::clone(&self.client), recorder, flow, arrival, joined))
     }
 
     /// The next flow over datagrams, which sends at most `batch` at once, and its socket. Without a network it has none.
     pub fn next_datagram_flow(&mut self, batch: usize) -> Option<(DatagramFlow, Option<OwnedFd>)> {
-        self.waiting.left = self.waiting.left.checked_sub(1)?;
-        let fd = self.waiting.joined.pop();
+        self.left = self.left.checked_sub(1)?;
+        let fd = self.share.joined.pop();
         let (flow, arrival, recorder) = self.next();
         Some((DatagramFlow::new(Arc::clone(&self.client), recorder, flow, batch, arrival), fd))
     }
@@ -117,7 +105,7 @@ impl Clients {
 
     /// Number, schedule and recorder of the next flow.
     fn next(&mut self) -> (usize, Arrival, Recorder) {
-        let Waiting { setup, thread: (threads, thread), .. } = &self.waiting;
+        let ClientShare { setup, thread: (threads, thread), .. } = &self.share;
         let flow = *thread + self.begun * *threads;
         let arrival = match setup.rate() {
             Some(rate) => {
@@ -133,7 +121,7 @@ impl Clients {
 
     /// The trial.
     pub fn setup(&self) -> &Setup {
-        &self.waiting.setup
+        &self.share.setup
     }
 
     /// Begins to connect another socket to the server.
@@ -141,7 +129,7 @@ impl Clients {
     /// # Errors
     /// As [`Connector::begin`].
     pub fn begin_socket(&self) -> io::Result<OwnedFd> {
-        let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        let connector = self.share.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
         connector.begin()
     }
 
@@ -161,7 +149,7 @@ impl Party for Clients {
     type Flow = ClientFlow;
 
     fn first(&mut self) -> Option<(ClientFlow, Option<OwnedFd>)> {
-        let fd = self.waiting.joined.pop();
+        let fd = self.share.joined.pop();
         self.next_flow(fd.is_some()).map(|flow| (flow, fd))
     }
 
@@ -175,7 +163,7 @@ impl Party for Clients {
     }
 
     fn opener(&self) -> Option<Opener> {
-        let connector = Arc::clone(self.waiting.connector.as_ref()?);
+        let connector = Arc::clone(self.share.connector.as_ref()?);
         Some(Arc::new(move || connector.begin()))
     }
 
@@ -190,12 +178,8 @@ impl Party for Clients {
 /// A thread's share of the server.
 #[derive(Debug)]
 pub struct Servers {
-    setup: Arc<Setup>,
     /// The state given to each accepted connection.
     options: Vec<SocketOption>,
-    connect_per_call: bool,
-    /// Whether callers of an agent connect here too.
-    shares_port: bool,
     shared: Arc<ServerShared>,
     /// The counts of this thread's connections; absent if each has a thread of its own.
     served: Option<Arc<ThreadCounter<1>>>,
@@ -207,14 +191,12 @@ pub struct Servers {
 
 impl Servers {
     /// A thread that accepts.
-    pub fn new(setup: &Arc<Setup>, shared: Arc<ServerShared>) -> Servers {
+    pub fn new(shared: &Arc<ServerShared>) -> Servers {
+        let setup = shared.setup();
         Servers {
-            setup: Arc::clone(setup),
             options: options::wanted(&setup.spec, (EndRole::Server, Moment::Accepted), setup.transport()),
-            connect_per_call: setup.connect_per_call(),
-            shares_port: setup.shares_port(),
             served: (!setup.server_engine().has_thread_a_flow()).then(|| Arc::new(shared.watched().counter())),
-            shared,
+            shared: Arc::clone(shared),
             idle_work: Vec::new(),
             samples: Samples::new(setup),
             refused: None,
@@ -226,7 +208,7 @@ impl Servers {
         // A client on another host has to send its ticket before memory is allocated for it (`ServerWorker::opens`).
         let work = match &self.shared.unadmitted {
             Some(_) => None,
-            None => self.idle_work.pop().or_else(|| ReaderWork::of(&self.setup)),
+            None => self.idle_work.pop().or_else(|| ReaderWork::of(self.shared.setup())),
         };
         ServerWorker::new(&self.shared, served, work)
     }
@@ -241,16 +223,13 @@ impl Party for Servers {
     type Flow = ServerFlow;
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
-        if let Err(error) = options::try_set_all(connection, &self.options) {
-            self.refused.get_or_insert(EndError::Missing(error.to_string()));
-            return None;
-        }
-        if let Err(fault) = tls::encrypt(connection, &self.setup, TlsRole::Server) {
+        let set = options::set_all(connection, &self.options);
+        if let Err(fault) = set.and_then(|()| tls::encrypt(connection, self.shared.setup(), TlsRole::Server)) {
             self.refused.get_or_insert(fault);
             return None;
         }
         let flow = ServerFlow::new(self.worker(), connection)?;
-        if self.connect_per_call {
+        if self.shared.connect_per_call {
             self.samples.sample(connection);
         }
         Some(flow)
@@ -262,7 +241,7 @@ impl Party for Servers {
         }
         match (connection, flow.unclaimed()) {
             (Some(fd), None) => self.samples.sample(fd.as_fd()),
-            (Some(fd), Some(received)) if self.shares_port => agent_callers::pass_on(&fd, received),
+            (Some(fd), Some(received)) if self.shared.setup().shares_port() => agent_callers::pass_on(&fd, received),
             _ => {}
         }
     }

@@ -371,7 +371,7 @@ mod tests {
         for _ in 0..2 {
             is_done.recv_timeout(Duration::from_secs(60)).expect("the work of both connections runs at once");
         }
-        assert_eq!((shared.served(), shared.begun()), (2, 2));
+        assert_eq!((shared.served(), shared.ended().begun), (2, 2));
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
         let mut complete = flow(&served, ReaderWork::of(served.setup()));
         complete.received(&mut [1; 2 * REQUEST + 1], 0);
         drop(complete);
-        assert_eq!((served.served(), served.begun(), served.take_fault().is_none()), (2, 3, true));
+        assert_eq!((served.served(), served.ended().begun, served.take_fault().is_none()), (2, 3, true));
         // A flow without the work that the trial requires.
         let served = of_walk();
         flow(&served, None).received(&mut [1; REQUEST], 0);

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytegauge_model::{MessageParts, MessageWrites};
+use bytegauge_model::{CallDatagrams, MessageParts, MessageWrites};
 
 use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
@@ -48,15 +48,19 @@ pub struct ServerShared {
     pub(super) unadmitted: Option<Unadmitted>,
 }
 
-/// Counts of a worker, or of several.
+/// Counts of a worker, or of several, and of their sockets.
 #[derive(Clone, Copy, Debug, Default)]
-struct WorkerCounts {
+pub struct WorkerCounts {
     /// Requests of which a byte arrived.
-    begun: u64,
-    /// Bytes that were compared.
-    verified_bytes: u64,
+    pub begun: u64,
+    /// Bytes of requests that were compared.
+    pub verified_bytes: u64,
     worked_bytes: u64,
     worked_requests: u64,
+    /// Of datagrams.
+    pub datagrams: Option<CallDatagrams>,
+    /// Over TCP, connections for which the listener had no room.
+    pub listen_drops: Option<u64>,
 }
 
 impl ServerShared {
@@ -92,18 +96,22 @@ impl ServerShared {
         self.served.sums()[0]
     }
 
-    /// Requests of which at least a byte arrived, once all workers have ended.
-    pub fn begun(&self) -> u64 {
-        lock(&self.ended).begun
+    /// The counts of all workers that have ended.
+    pub fn ended(&self) -> WorkerCounts {
+        *lock(&self.ended)
     }
 
-    /// Bytes of requests that were compared, once all workers have ended.
-    pub fn verified_bytes(&self) -> u64 {
-        lock(&self.ended).verified_bytes
+    /// The counts of a thread's socket at its end.
+    pub fn has_seen(&self, datagrams: Option<CallDatagrams>, listen_drops: Option<u64>) {
+        let mut ended = lock(&self.ended);
+        (ended.datagrams, ended.listen_drops) = (datagrams, listen_drops);
     }
 
-    /// The fault in the requests, or in the work on them, if any.
+    /// The fault of a planted death that the engine survived, since tasks die alone; in the requests; or in the work on them.
     pub fn take_fault(&self) -> Option<EndError> {
+        if self.abort.load(Ordering::Relaxed) {
+            return Some(EndError::Impossible("a thread died in the middle of serving calls".into()));
+        }
         let found = lock(&self.fault).take();
         found.or_else(|| self.misworked())
     }
@@ -113,7 +121,7 @@ impl ServerShared {
         if !ReaderWork::is_asked_for(&self.setup) {
             return None;
         }
-        let WorkerCounts { worked_bytes: bytes, worked_requests: requests, .. } = *lock(&self.ended);
+        let WorkerCounts { worked_bytes: bytes, worked_requests: requests, .. } = self.ended();
         let served = self.served();
         // With --read-once a request may be shorter, and a part of an incomplete one was worked on.
         let least =
@@ -131,8 +139,7 @@ impl ServerShared {
     }
 
     /// What the trial asks of its ends.
-    #[cfg(test)]
-    pub(super) fn setup(&self) -> &Setup {
+    pub fn setup(&self) -> &Arc<Setup> {
         &self.setup
     }
 

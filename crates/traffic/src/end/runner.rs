@@ -9,17 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{CallReport, EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
+use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
-use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults};
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use crate::engine::Stop;
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
 use crate::setup::{Setup, TransferLimit};
-use crate::stream::urgent::UrgentMessages;
 use crate::{EndError, counter};
 
 /// The result of an end.
@@ -90,8 +89,10 @@ pub(super) struct ThreadReport {
     pub(super) queued_ns: Option<u64>,
     pub(super) engine: Option<EngineReport>,
     pub(super) fault: Option<EndError>,
-    /// The urgent messages that its flows read.
-    pub(super) urgent: Vec<UrgentMessages>,
+    /// The calls of its clients, or the urgent messages that its flows read.
+    pub(super) calls: Option<ClientCounts>,
+    /// As in [`EndResult`].
+    pub(super) kept: Vec<OwnedFd>,
 }
 
 impl ThreadReport {
@@ -149,14 +150,17 @@ impl ThreadReport {
 }
 
 /// The sum of the counts of an end's threads. Earlier faults explain later ones; of several faults the first counts.
-pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option<EndError>) {
-    let ThreadResults { parts, in_time, fault: late, is_used_up, .. } = results;
+pub(super) fn summed(results: ThreadResults<ThreadReport>) -> EndResult {
+    let ThreadResults { parts, in_time, fault: late, is_used_up } = results;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
-    let (mut early, mut last, mut urgent) = (None, None, None);
+    let (mut early, mut last, mut kept) = (None, None, Vec::new());
+    let mut calls: Option<ClientCounts> = None;
     for (index, part) in parts.into_iter().enumerate() {
         rows.extend(part.rows);
-        for messages in &part.urgent {
-            messages.add_to(urgent.get_or_insert_with(|| ClientCounts::new(false, false)));
+        kept.extend(part.kept);
+        match (&mut calls, part.calls) {
+            (Some(calls), Some(more)) => calls.add(&more),
+            (calls, more) => *calls = calls.take().or(more),
         }
         engine = [engine, part.engine].into_iter().flatten().reduce(|one: EngineReport, other| one.plus(&other));
         queued_ns = queued_ns.zip(part.queued_ns).map(|(sum, more): (u64, u64)| sum + more);
@@ -167,13 +171,9 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
     let mut report = EndReport { engine: engine.map(Box::new), ..EndReport::of_flows(flows) };
     report.queued_ns = queued_ns.into();
-    let of_urgent = |urgent: ClientCounts| {
-        let window_ns = report.window_ns;
-        Box::new(CallReport { window_ns, write: None, first_byte: None, ..urgent.report() })
-    };
-    report.call = urgent.map(of_urgent);
+    report.call = calls.map(|calls| Box::new(calls.report()));
     let used_up = is_used_up.then_some(EndError::UsedUp);
-    (report, used_up.or(early).or(late).or(last))
+    EndResult { report, fault: used_up.or(early).or(late).or(last), kept }
 }
 
 /// A planted fault: a sink that counts wrongly.
@@ -182,6 +182,15 @@ pub(super) fn overcount(report: &mut EndReport, plant: Option<PlantedFault>, sid
         report.total_bytes += bytes;
         report.datagrams.iter_mut().for_each(|datagrams| datagrams.total += bytes);
     }
+}
+
+/// A meter for one thread of an end that works before `Go`: its schedule begins with the gate's opening.
+pub(super) fn early_meter<T>(setup: &Setup, start: &ThreadStart<T>) -> Meter {
+    let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
+    let mut meter = Meter::start(&schedule, 0);
+    meter.limit_by(start.flags.limit.clone());
+    meter.hold(Arc::clone(&start.gate.opened_ns), &schedule);
+    meter
 }
 
 /// A meter for one thread of a trial, with room for bins if requested. Its time starts now; with several flows, it started for

@@ -15,7 +15,7 @@ use bytegauge_model::name_tables::EngineEnd;
 use bytegauge_model::{EndRole, Engine, Side, Tls};
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::socket_memory::queued_out;
-use bytegauge_sys::{children, io as sys_io};
+use bytegauge_sys::{children, io as sys_io, option};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
@@ -26,7 +26,7 @@ use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
 use crate::stream::{Carried, SinkFlow, SourceFile, urgent};
 use crate::tls::session::Session;
-use crate::transport::datagram::{cut_sends, join_segments, turn};
+use crate::transport::datagram::turn;
 use crate::transport::{self, Listening};
 use crate::{EndError, iperf3, tls};
 
@@ -97,9 +97,12 @@ impl StreamEnd {
                 turn(fd, side, setup)?;
             }
             match side {
-                Side::Sink if setup.joins_datagrams() => join_segments(fd.as_fd())?,
+                // The kernel joins several datagrams for one receive, and segments each send (udp(7)).
+                Side::Sink if setup.joins_datagrams() => option::set(fd.as_fd(), &option::UDP_COALESCE.to(true))?,
                 Side::Sink => {}
-                Side::Source => cut_size(setup).map_or(Ok(()), |size| cut_sends(fd.as_fd(), size))?,
+                Side::Source => {
+                    cut_size(setup).map_or(Ok(()), |n| option::set(fd.as_fd(), &option::UDP_SEGMENT.to(n)))?
+                }
             }
         }
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
@@ -169,12 +172,16 @@ impl StreamEnd {
     }
 
     fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {
-        let (mut report, mut fault) = summed(results);
+        let EndResult { mut report, mut fault, kept } = summed(results);
+        let window_ns = report.window_ns;
+        if let Some(urgent) = &mut report.call {
+            (urgent.window_ns, urgent.write, urgent.first_byte) = (window_ns, None, None);
+        }
         overcount(&mut report, self.setup.planted(), self.role.side());
         if let (Some(session), None) = (self.iperf3, &fault) {
             fault = session.finish(&mut report).err();
         }
-        EndResult { report, fault, ..EndResult::default() }
+        EndResult { report, fault, kept }
     }
 }
 

@@ -148,15 +148,6 @@ pub struct ThreadResults<T> {
     pub is_used_up: bool,
 }
 
-impl<T> ThreadResults<T> {
-    /// The same with a part of each thread's result, and the other parts.
-    pub(crate) fn split<A, B>(self, split: impl Fn(T) -> (A, B)) -> (ThreadResults<A>, Vec<B>) {
-        let ThreadResults { parts, in_time, fault, is_used_up } = self;
-        let (parts, others) = parts.into_iter().map(split).unzip();
-        (ThreadResults { parts, in_time, fault, is_used_up }, others)
-    }
-}
-
 impl<T> ThreadStart<T> {
     /// Reports that everything is prepared, for a thread that works before the gate is open.
     pub fn ready(&mut self) {

@@ -119,7 +119,7 @@ pub(super) fn prepare_sink(socket: &impl AsFd, setup: &Setup) -> Result<(), EndE
     if !setup.transport().is_udp() {
         return Ok(());
     }
-    enlarge(fd, setup).map_err(|error| EndError::Missing(error.to_string()))
+    Ok(enlarge(fd, setup)?)
 }
 
 /// Sets the options of the other side on a socket as well: it carries data in both directions.
@@ -131,22 +131,6 @@ pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &Setup) -> Result<(), En
         Side::Source => set_options(socket, Moment::Own, to, setup),
         Side::Sink => prepare_sink(socket, setup),
     }
-}
-
-/// Lets the kernel join several datagrams for one receive (udp(7), `UDP_GRO`).
-///
-/// # Errors
-/// [`EndError::Missing`] where the kernel cannot.
-pub(crate) fn join_segments(fd: BorrowedFd<'_>) -> Result<(), EndError> {
-    option::set(fd, &option::UDP_COALESCE.to(true)).map_err(|error| EndError::Missing(error.to_string()))
-}
-
-/// Lets the kernel segment each send into datagrams of `size` bytes (udp(7), `UDP_SEGMENT`).
-///
-/// # Errors
-/// [`EndError::Missing`] where the kernel cannot.
-pub(crate) fn cut_sends(fd: BorrowedFd<'_>, size: u64) -> Result<(), EndError> {
-    option::set(fd, &option::UDP_SEGMENT.to(size)).map_err(|error| EndError::Missing(error.to_string()))
 }
 
 // Admission to a UDP sink between two hosts, one port for all flows: a source with the trial's ticket gets a socket of its own at
@@ -235,7 +219,7 @@ impl UdpAdmission {
 fn shared(address: SocketAddr) -> Result<Socket, EndError> {
     let socket =
         Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(EndError::io("opening a UDP socket"))?;
-    option::set(socket.as_fd(), &option::REUSE_PORT.to(true)).map_err(|error| EndError::Missing(error.to_string()))?;
+    option::set(socket.as_fd(), &option::REUSE_PORT.to(true))?;
     Ok(socket)
 }
 

@@ -11,6 +11,7 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io};
 
 use crate::EndError;
+use crate::call::ClientCounts;
 use crate::end::datagram;
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{self, DRAIN_SIZE, drain};
@@ -106,7 +107,7 @@ impl StreamThread {
             let drained = drain(&mut left, session, DRAIN_SIZE.max(setup.read_size()), &flags);
             fault = fault.or(drained.err());
         }
-        let (edges_ns, mut urgent) = (meter.edges_ns(), Vec::new());
+        let (edges_ns, mut calls) = (meter.edges_ns(), None);
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
             let found = end_of(&carried, &setup, body, &flags.abort).or_else(|| carried.flow.fault());
@@ -119,9 +120,11 @@ impl StreamThread {
             if page_cache_share.is_some() {
                 Arc::make_mut(&mut row.options).page_cache_share = page_cache_share;
             }
-            urgent.extend(edges_ns.and_then(|edges_ns| carried.flow.into_urgent(edges_ns)));
+            if let Some(urgent) = edges_ns.and_then(|edges_ns| carried.flow.into_urgent(edges_ns)) {
+                urgent.add_to(calls.get_or_insert_with(|| ClientCounts::new(false, false)));
+            }
         }
-        ThreadReport { fault, urgent, ..ThreadReport::of(meter, rows, engine) }
+        ThreadReport { fault, calls, ..ThreadReport::of(meter, rows, engine) }
     }
 
     /// Waits at the gate and runs the engine; `None` if the trial was called off.
