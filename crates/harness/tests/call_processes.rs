@@ -133,7 +133,7 @@ fn soon(mut pool: EndPool, setup: Setup) -> TrialResult {
 }
 
 fn a_server_that_dies_of_itself_is_noticed() {
-    let plant = Some(PlantedFault::Die { after_bytes: 100_000 });
+    let plant = Some(PlantedFault::Die(100_000));
     let measured = soon(pool(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
     assert!(reason.contains("the server died in the middle of a trial"), "{reason}");

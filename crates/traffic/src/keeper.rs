@@ -15,12 +15,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytegauge_sys::children::{self, WaitResult};
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
-use bytegauge_sys::process::die_with_parent;
+use bytegauge_sys::process::{die_with_parent, ended_within};
 use bytegauge_sys::supervisor::{self, Supervisor};
 
 /// The keeper's name on the command line, after `end`.
@@ -120,16 +119,9 @@ impl KeptProgram {
     fn end(&mut self) -> io::Result<ExitStatus> {
         // A keeper that died has closed it already.
         let _ = self.control.get_ref().shutdown(Shutdown::Both);
-        let until = Instant::now() + KEEPER_LEAVE;
-        loop {
-            match self.keeper.try_wait()? {
-                Some(status) => return Ok(status),
-                None if Instant::now() < until => thread::sleep(STEP),
-                None => {
-                    self.keeper.kill()?;
-                    return self.keeper.wait();
-                }
-            }
+        match ended_within(&mut self.keeper, KEEPER_LEAVE, STEP) {
+            Some(status) => Ok(status),
+            None => self.keeper.wait(),
         }
     }
 }

@@ -140,6 +140,11 @@ impl EndError {
         move |source| EndError::Io { doing: doing.into(), source }
     }
 
+    /// An action that was not done in time, and why.
+    pub(crate) fn late(doing: impl Into<String>, why: impl Into<String>) -> EndError {
+        EndError::io(doing)(io::Error::new(io::ErrorKind::TimedOut, why.into()))
+    }
+
     /// The outcome of a trial with this error.
     pub fn outcome(&self) -> Outcome {
         match self {

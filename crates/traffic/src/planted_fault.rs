@@ -13,75 +13,33 @@ pub const PLANTED_FAULTS: bool = cfg!(feature = "faults");
 #[serde(rename_all = "kebab-case")]
 pub enum PlantedFault {
     /// The path flips one bit of the byte at this offset of flow 0.
-    Corrupt {
-        /// Offset in the stream.
-        offset: u64,
-    },
+    Corrupt(u64),
     /// The sink closes after this number of bytes; as a process, it dies.
-    Die {
-        /// Bytes received before.
-        after_bytes: u64,
-    },
+    Die(u64),
     /// The sink stops reading after this number of bytes but keeps its socket.
-    Stall {
-        /// Bytes received before.
-        after_bytes: u64,
-    },
-    /// The sink miscounts: it reports bytes that never arrived.
-    Overcount {
-        /// Bytes reported too many.
-        bytes: u64,
-    },
+    Stall(u64),
+    /// The sink miscounts: it reports this number of bytes that never arrived.
+    Overcount(u64),
     /// The path loses every n-th datagram.
-    Lose {
-        /// The n.
-        every: u64,
-    },
+    Lose(u64),
     /// The path lets every n-th datagram overtake another.
-    Swap {
-        /// The n.
-        every: u64,
-    },
+    Swap(u64),
     /// The path delivers every n-th datagram twice.
-    Repeat {
-        /// The n.
-        every: u64,
-    },
+    Repeat(u64),
     /// A ring stops taking completions after this number of rounds.
-    Untaken {
-        /// Rounds before.
-        after_rounds: u64,
-    },
+    Untaken(u64),
     /// A ring expects other user data than it submits after this number of rounds.
-    WrongUserData {
-        /// Rounds before.
-        after_rounds: u64,
-    },
+    WrongUserData(u64),
     /// A relay drops the byte at this offset of each connection's data, and counts it as sent.
-    RelayLoses {
-        /// Offset in the stream.
-        offset: u64,
-    },
-    /// A relay flips a bit of the byte at this offset.
-    RelayCorrupts {
-        /// Offset in the stream.
-        offset: u64,
-    },
-    /// The reader spins after each read, by the clock.
-    Spin {
-        /// Nanoseconds a read.
-        ns: f64,
-    },
-    /// The reader spins in every other block: a path with two modes.
-    Modes {
-        /// Nanoseconds a read.
-        ns: f64,
-    },
-    /// The reader spins for this time from its first read on: the first trial pays the warm-up.
-    Cold {
-        /// Nanoseconds before it runs at its own speed.
-        ns: u64,
-    },
+    RelayLoses(u64),
+    /// A relay flips a bit of the byte at this offset of each connection's data.
+    RelayCorrupts(u64),
+    /// The reader spins after each read, by the clock, for this number of nanoseconds.
+    Spin(f64),
+    /// The reader spins in every other block for this number of nanoseconds a read: a path with two modes.
+    Modes(f64),
+    /// The reader spins until this number of nanoseconds after its first read: the first trial pays the warm-up.
+    Cold(u64),
 }
 
 impl PlantedFault {
@@ -95,15 +53,12 @@ impl PlantedFault {
     pub fn is_of_source(&self) -> bool {
         matches!(
             self,
-            PlantedFault::Corrupt { .. }
-                | PlantedFault::Lose { .. }
-                | PlantedFault::Swap { .. }
-                | PlantedFault::Repeat { .. }
+            PlantedFault::Corrupt(_) | PlantedFault::Lose(_) | PlantedFault::Swap(_) | PlantedFault::Repeat(_)
         )
     }
 
     /// Whether a relay applies it.
     pub fn is_of_relay(&self) -> bool {
-        matches!(self, PlantedFault::RelayLoses { .. } | PlantedFault::RelayCorrupts { .. })
+        matches!(self, PlantedFault::RelayLoses(_) | PlantedFault::RelayCorrupts(_))
     }
 }

@@ -167,15 +167,11 @@ impl Setup {
             Some(far) => Some(FarPath { ticket: Ticket::fresh()?, ..far }),
             None => None,
         };
-        let load = Setup { far, seed: !self.seed, bound: self.bound, ..Setup::unchecked(spec) };
+        let Setup { warmup_ns, window_ns, grace_ns, host, bound, .. } = *self;
+        let seed = !self.seed;
+        let load = Setup { far, seed, bound, warmup_ns, window_ns, grace_ns, host, ..Setup::unchecked(spec) };
         load.check()?;
-        Ok(Some(Setup {
-            warmup_ns: self.warmup_ns,
-            window_ns: self.window_ns,
-            grace_ns: self.grace_ns,
-            host: self.host,
-            ..load
-        }))
+        Ok(Some(load))
     }
 
     /// Whether an end spins as simulated work, whose step is to be measured first.

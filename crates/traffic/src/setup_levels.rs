@@ -20,7 +20,7 @@ use crate::setup::Setup;
 pub const TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// The backlog of a server: the kernel clamps it at `net.core.somaxconn`.
-pub const BACKLOG: u32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// Largest receive of a call, bytes.
 pub const READ_SIZE: usize = 16 << 10;
@@ -104,6 +104,8 @@ levels! {
     user_data: UserData = user_data(UserData::None);
     /// The task of the loop.
     mode: Mode = mode(Mode::Ceiling);
+    /// Submissions that fit the ring.
+    entries: u32 = entries(0) as u32;
 }
 
 /// The path, independent of the workload.
@@ -299,8 +301,8 @@ impl Setup {
     }
 
     /// Connections that may wait to be accepted.
-    pub fn backlog(&self) -> u32 {
-        self.spec.backlog().map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32)
+    pub fn backlog(&self) -> i32 {
+        self.spec.backlog().map_or(BACKLOG, |n| n.min(i32::MAX as u64) as i32)
     }
 
     /// Whether only the length of replies is known: an external server that replies with this number of bytes may return other
@@ -357,19 +359,10 @@ impl Setup {
 
 /// A ring.
 impl Setup {
-    /// Submissions that fit the ring.
-    pub fn entries(&self) -> u32 {
-        saturated(self.spec.entries().unwrap_or(0))
-    }
-
     /// Operations of one submission.
     pub fn submit_batch(&self) -> u32 {
-        self.spec.submit_batch().map_or(self.entries(), saturated)
+        self.spec.submit_batch().map_or(self.entries(), |count| count as u32)
     }
-}
-
-fn saturated(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

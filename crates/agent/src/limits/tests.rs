@@ -134,7 +134,7 @@ fn unsupported_ends_are_refused() {
         let refused = open(role, asked, address).unwrap_err();
         assert!(refused.contains("measure that on one host"), "{refused}");
     };
-    check(EndRole::Sink, None, |setup| setup.plant = Some(PlantedFault::Corrupt { offset: 1 }));
+    check(EndRole::Sink, None, |setup| setup.plant = Some(PlantedFault::Corrupt(1)));
     check(EndRole::Sink, None, |setup| setup.slowdown_ns = Some(1.0));
     check(EndRole::Sink, None, |setup| setup.spec.put(FactorKey::transport, Transport::UnixDatagram));
     check(EndRole::Sink, None, |setup| setup.spec.set("transport", "/etc/passwd".into()));

@@ -184,7 +184,7 @@ fn corrupted_replies_fail_short_ones_count() {
 #[test]
 fn a_dying_server_fails_the_trial_counts_stay() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.plant = Some(PlantedFault::Die { after_bytes: 10_000 });
+    setup.plant = Some(PlantedFault::Die(10_000));
     setup.warmup_ns = 0;
     setup.window_ns = 3_600_000_000_000;
     let measured = run(&setup);
@@ -195,7 +195,7 @@ fn a_dying_server_fails_the_trial_counts_stay() {
 #[test]
 fn a_window_without_a_call_has_a_reason() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
-    setup.plant = Some(PlantedFault::Stall { after_bytes: 1 });
+    setup.plant = Some(PlantedFault::Stall(1));
     setup.spec.put(FactorKey::timeout, 10_000_000);
     let Outcome::NothingMoved(reason) = run(&setup).outcome else { panic!("nothing was completed") };
     assert!(reason.contains("timed-out in phase first-byte"), "{reason}");

@@ -151,14 +151,14 @@ fn planted_faults_are_counted_by_kind() {
             let measured = measured_until(&planted(plant), |measured| shows(&counts(measured))).unwrap();
             (counts(&measured), deaths(&measured))
         };
-        let (sink, deaths) = came(PlantedFault::Lose { every: 10 }, |sink| sink.missing > 0);
+        let (sink, deaths) = came(PlantedFault::Lose(10), |sink| sink.missing > 0);
         assert!(sink.missing > 0 && deaths.lost >= sink.missing, "{engine}: {sink:?}");
         // Their place of loss is unknown, and shown as unknown. Drops by a socket whose reader gets no CPU are
         // counted in packets, each of which held about as many datagrams as the others.
         assert!(deaths.unknown >= sink.missing || deaths.at_socket > 0, "{engine}: {deaths:?}, {sink:?}");
-        let (sink, _) = came(PlantedFault::Swap { every: 10 }, |sink| sink.reordered > 0);
+        let (sink, _) = came(PlantedFault::Swap(10), |sink| sink.reordered > 0);
         assert!(sink.reordered > 0 && sink.duplicated == 0, "{engine}: {sink:?}");
-        let (sink, _) = came(PlantedFault::Repeat { every: 10 }, |sink| sink.duplicated > 0);
+        let (sink, _) = came(PlantedFault::Repeat(10), |sink| sink.duplicated > 0);
         assert!(sink.duplicated > 0 && sink.reordered == 0, "{engine}: {sink:?}");
     }
 }
@@ -166,7 +166,7 @@ fn planted_faults_are_counted_by_kind() {
 #[test]
 fn a_flipped_bit_fails_the_trial() {
     for engine in ["plain", "mmsg", "gso"] {
-        let plant = Some(PlantedFault::Corrupt { offset: 500 });
+        let plant = Some(PlantedFault::Corrupt(500));
         let outcome = run(&Setup { plant, verify: true, ..setup("udp", engine) }).outcome;
         assert!(outcome.reason().unwrap().contains("byte 500 arrived as"), "{outcome:?}");
     }
@@ -174,7 +174,7 @@ fn a_flipped_bit_fails_the_trial() {
 
 #[test]
 fn invented_datagrams_fail_the_trial() {
-    let plant = Some(PlantedFault::Overcount { bytes: 1_000_000_000 });
+    let plant = Some(PlantedFault::Overcount(1_000_000_000));
     let outcome = run(&Setup { plant, ..setup("udp", "plain") }).outcome;
     assert!(outcome.reason().unwrap().contains("the path invents data"), "{outcome:?}");
 }
@@ -205,7 +205,7 @@ fn every_engine_detects_a_small_buffer() {
 #[test]
 fn the_watchdog_ends_a_stalled_receiver() {
     for transport in ["udp", "unix-dgram"] {
-        let plant = Some(PlantedFault::Stall { after_bytes: 10_000 });
+        let plant = Some(PlantedFault::Stall(10_000));
         let stalled = Setup { plant, grace_ns: 200_000_000, ..setup(transport, "plain") };
         let outcome = run_until(&stalled, |measured| measured.outcome != Outcome::Measured).outcome;
         assert!(outcome.reason().is_some_and(|reason| reason.starts_with("stalled")), "{transport}: {outcome:?}");
@@ -214,7 +214,7 @@ fn the_watchdog_ends_a_stalled_receiver() {
 
 #[test]
 fn a_receiver_that_dies_is_noticed() {
-    let plant = Some(PlantedFault::Die { after_bytes: 10_000 });
+    let plant = Some(PlantedFault::Die(10_000));
     let dying = Setup { plant, grace_ns: 500_000_000, ..setup("udp", "plain") };
     let outcome = run_until(&dying, |measured| measured.outcome != Outcome::Measured).outcome;
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");

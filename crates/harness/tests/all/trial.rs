@@ -215,7 +215,7 @@ fn a_series_covers_warmup_and_window() {
 
 /// How long a flow may be late: a stall is waited for, and nothing else may be taken for one.
 fn grace_ns(plant: PlantedFault) -> u64 {
-    if matches!(plant, PlantedFault::Stall { .. }) { 300_000_000 } else { GRACE_NS }
+    if matches!(plant, PlantedFault::Stall(_)) { 300_000_000 } else { GRACE_NS }
 }
 
 /// Checks that a planted fault fails the trial with this text.
@@ -232,32 +232,32 @@ fn check_planted(plant: PlantedFault, verify: bool, expected: &str) {
 
 #[test]
 fn a_corrupting_path_is_caught_in_verify_mode() {
-    check_planted(PlantedFault::Corrupt { offset: 100_000 }, true, "flow 0: byte 100000 arrived as");
+    check_planted(PlantedFault::Corrupt(100_000), true, "flow 0: byte 100000 arrived as");
     // Without verify mode the same fault passes: that is what the mode is for.
-    let planted = Setup { plant: Some(PlantedFault::Corrupt { offset: 100_000 }), ..setup("unix") };
+    let planted = Setup { plant: Some(PlantedFault::Corrupt(100_000)), ..setup("unix") };
     assert_eq!(run(&planted).outcome, Outcome::Measured);
 }
 
 #[test]
 fn a_sink_that_counts_too_much_is_caught() {
-    check_planted(PlantedFault::Overcount { bytes: 1 }, false, "the path loses or invents data");
+    check_planted(PlantedFault::Overcount(1), false, "the path loses or invents data");
 }
 
 #[test]
 fn a_dying_sink_is_a_failure() {
-    check_planted(PlantedFault::Die { after_bytes: 1 << 20 }, false, "died");
+    check_planted(PlantedFault::Die(1 << 20), false, "died");
 }
 
 #[test]
 fn the_watchdog_ends_a_stalled_trial() {
-    check_planted(PlantedFault::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
+    check_planted(PlantedFault::Stall(1 << 20), false, "stalled: reading from");
 }
 
 #[test]
 fn ends_that_were_sound_serve_again() {
     let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
     let stop = AtomicBool::new(false);
-    for plant in [None, Some(PlantedFault::Corrupt { offset: 0 }), None] {
+    for plant in [None, Some(PlantedFault::Corrupt(0)), None] {
         let mut planted = Setup { plant, verify: true, ..setup("unix") };
         let measured = loop {
             let measured = measure(&mut pool, &planted, &stop).unwrap();
@@ -275,7 +275,7 @@ fn ends_that_were_sound_serve_again() {
 fn one_bad_flow_ends_the_trial_early() {
     let mut planted = Setup {
         verify: true,
-        plant: Some(PlantedFault::Corrupt { offset: 100_000 }),
+        plant: Some(PlantedFault::Corrupt(100_000)),
         // Far longer than this test may take: if the healthy flows waited for it, the test would hang.
         grace_ns: 600_000_000_000,
         ..setup("unix")
@@ -333,22 +333,22 @@ fn thread_sharing_engines_conserve_a_stream() {
 fn thread_sharing_engines_catch_faults() {
     for engine in carrying() {
         let with = |plant| {
-            let verify = matches!(plant, PlantedFault::Corrupt { .. });
+            let verify = matches!(plant, PlantedFault::Corrupt(_));
             let mut planted = Setup { verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
             planted.spec.put(FactorKey::engine, engine);
             // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
-            let harmless = matches!(plant, PlantedFault::Spin { .. });
+            let harmless = matches!(plant, PlantedFault::Spin(_));
             let shows = |measured: &TrialResult| harmless || measured.outcome != Outcome::Measured;
             run_until(&Setup { grace_ns: grace_ns(plant), ..planted }, shows).outcome
         };
-        if matches!(with(PlantedFault::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
+        if matches!(with(PlantedFault::Spin(1.0)), Outcome::Skipped(_)) {
             continue;
         }
         for (plant, expected) in [
-            (PlantedFault::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
-            (PlantedFault::Overcount { bytes: 1 }, "the path loses or invents data"),
-            (PlantedFault::Die { after_bytes: 100_000 }, "died"),
-            (PlantedFault::Stall { after_bytes: 100_000 }, "stalled"),
+            (PlantedFault::Corrupt(100_000), "flow 0: byte 100000 arrived as"),
+            (PlantedFault::Overcount(1), "the path loses or invents data"),
+            (PlantedFault::Die(100_000), "died"),
+            (PlantedFault::Stall(100_000), "stalled"),
         ] {
             let outcome = with(plant);
             let Outcome::Failed(reason) = outcome else { panic!("{engine}: {plant:?} went unnoticed: {outcome:?}") };

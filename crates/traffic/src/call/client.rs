@@ -106,7 +106,13 @@ enum ClientState {
 
 impl ClientFlow {
     /// Flow number `flow`; `joined` if its connection is open already.
-    pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival, joined: bool) -> ClientFlow {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        recorder: Recorder,
+        flow: usize,
+        arrival: Arrival,
+        joined: bool,
+    ) -> ClientFlow {
         ClientFlow {
             state: if joined { ClientState::Joined } else { ClientState::Apart { until_ns: 0 } },
             // The connector has already sent the ticket.

@@ -18,7 +18,7 @@ pub use client::{Client, ClientFlow};
 pub use client_counts::{ClientCounts, Times};
 pub use message_bytes::{Terms, reply_file};
 pub use party::{ClientShare, Clients, Samples, Servers};
-pub use recorder::{DecodedHistogram, Recorder};
+pub use recorder::DecodedHistogram;
 pub use schedule::{Arrival, Offered};
 pub use server::ServerFlow;
 pub use server_worker::{ServerShared, WorkerCounts};

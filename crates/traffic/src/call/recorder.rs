@@ -33,11 +33,11 @@ pub(super) enum Records {
 
 /// State shared by flows of one thread. `Fragile`, a check of the thread, replaces a lock: flows have to be `Send`, since
 /// some engines start threads for them.
-type OfThread = Fragile<(RefCell<ClientCounts>, ThreadCounter<1>)>;
+pub(crate) type OfThread = Fragile<(RefCell<ClientCounts>, ThreadCounter<1>)>;
 
 /// State shared by flows with threads of their own: used when one of them begins and when it leaves.
 #[derive(Debug)]
-pub(super) struct OfFlows {
+pub(crate) struct OfFlows {
     /// The records of flows that have left.
     left: Mutex<ClientCounts>,
     completed: Arc<Total<1>>,
@@ -45,17 +45,14 @@ pub(super) struct OfFlows {
 
 /// One flow's recorder.
 #[derive(Debug)]
-pub struct Recorder(RecorderKind);
-
-#[derive(Debug)]
-enum RecorderKind {
+pub(crate) enum Recorder {
     OfThread(Arc<OfThread>),
     OfFlow(Box<OfFlow>),
 }
 
 /// The record of a flow with a thread of its own.
 #[derive(Debug)]
-struct OfFlow {
+pub(crate) struct OfFlow {
     kept: Vec<KeptCall>,
     record: ClientCounts,
     completed: ThreadCounter<1>,
@@ -113,15 +110,15 @@ impl Records {
 
     /// For another flow.
     pub(super) fn recorder(&self) -> Recorder {
-        Recorder(match self {
-            Records::OfThread(record) => RecorderKind::OfThread(Arc::clone(record)),
-            Records::OfFlows(all) => RecorderKind::OfFlow(Box::new(OfFlow {
+        match self {
+            Records::OfThread(record) => Recorder::OfThread(Arc::clone(record)),
+            Records::OfFlows(all) => Recorder::OfFlow(Box::new(OfFlow {
                 kept: Vec::with_capacity(KEPT),
                 record: all.left().growing(),
                 completed: all.completed.counter(),
                 all: Arc::clone(all),
             })),
-        })
+        }
     }
 
     /// The records of all flows that have left.
@@ -143,13 +140,13 @@ impl Recorder {
     /// A call is complete.
     #[inline]
     pub(super) fn completed(&mut self, now_ns: u64, times: Times) {
-        match &mut self.0 {
-            RecorderKind::OfThread(shared) => {
+        match self {
+            Recorder::OfThread(shared) => {
                 let (record, completed) = shared.get();
                 completed.add([1]);
                 record.borrow_mut().completed(now_ns, times);
             }
-            RecorderKind::OfFlow(own) => {
+            Recorder::OfFlow(own) => {
                 own.completed.add([1]);
                 match KeptCall::new(now_ns, &times) {
                     Some(call) => own.kept.push(call),
@@ -165,9 +162,9 @@ impl Recorder {
     /// Records anything else, after the calls that are kept.
     #[cold]
     pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut ClientCounts) -> R) -> R {
-        match &mut self.0 {
-            RecorderKind::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
-            RecorderKind::OfFlow(own) => {
+        match self {
+            Recorder::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
+            Recorder::OfFlow(own) => {
                 own.enter();
                 what(&mut own.record)
             }

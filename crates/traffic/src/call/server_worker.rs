@@ -154,7 +154,7 @@ impl ServerShared {
     pub(super) fn planted(&self, plant: PlantedFault, served: u64) -> bool {
         let received = served * self.terms.request as u64;
         match plant {
-            PlantedFault::Die { after_bytes } if received >= after_bytes => match self.body {
+            PlantedFault::Die(after_bytes) if received >= after_bytes => match self.body {
                 Body::Process => std::process::abort(),
                 // Without the panic hook: the death is planned, and standard error belongs to the user.
                 Body::Thread => {
@@ -162,8 +162,8 @@ impl ServerShared {
                     std::panic::resume_unwind(Box::new("planted death"))
                 }
             },
-            PlantedFault::Stall { after_bytes } => received < after_bytes,
-            PlantedFault::Spin { ns } => {
+            PlantedFault::Stall(after_bytes) => received < after_bytes,
+            PlantedFault::Spin(ns) => {
                 spin_by_clock_ns(ns);
                 true
             }

@@ -38,10 +38,10 @@ const ADDRESSES_WITH_COOKIES: u32 = 3;
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     can_open_fast(setup)?;
-    sockets::fit_messages(setup)?;
+    sockets::fit_read(setup, "message", sockets::longest_message(setup))?;
     of_server(setup, Moment::Listening, |socket, address| {
         sockets::fit_socket(socket, setup, sockets::longest_message(setup))?;
-        agent_callers::listen(socket, address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
+        agent_callers::listen(socket, address, setup.backlog(), setup.shares_port())
             .map_err(|error| unopenable(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))
     })
@@ -104,8 +104,8 @@ pub struct Connector {
     options: Vec<SocketOption>,
     /// The only address that a server on another host admits.
     from: Option<SocketAddr>,
-    rotates: bool,
-    addresses: u32,
+    /// Number of source addresses of loopback that are used in turn; 0: the kernel chooses.
+    sources: u32,
     /// Whether the kernel encrypts.
     encrypts: bool,
     turn: AtomicU32,
@@ -125,11 +125,13 @@ impl Connector {
             // Limits waits that no flow can see: a connection attempt, or a send, without an answer.
             options.push(option::USER_TIMEOUT.to(setup.timeout_ns().div_ceil(1_000_000)));
         }
+        let are_many = setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS;
         Ok(Connector {
-            rotates: v4
-                && setup.far.is_none()
-                && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
-            addresses: if setup.spec.fastopen().is_some() { ADDRESSES_WITH_COOKIES } else { ADDRESSES },
+            sources: match setup.spec.fastopen() {
+                _ if !v4 || !are_many || setup.far.is_some() => 0,
+                Some(_) => ADDRESSES_WITH_COOKIES,
+                None => ADDRESSES,
+            },
             encrypts: setup.tls() == Tls::Kernel,
             // A server need not know which flow connects. Datagrams are admitted elsewhere.
             shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
@@ -155,8 +157,7 @@ impl Connector {
             external: setup.is_external(),
             options,
             from,
-            rotates: false,
-            addresses: ADDRESSES,
+            sources: 0,
             encrypts: false,
             turn: AtomicU32::new(0),
             shown: None,
@@ -202,10 +203,10 @@ impl Connector {
             // A socket of datagrams has its port before it connects.
             return if self.transport.is_datagram() { socket.bind(&from.into()) } else { bind_to(socket, Some(from)) };
         }
-        if !self.rotates {
+        if self.sources == 0 {
             return Ok(());
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.addresses;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.sources;
         let source = Ipv4Addr::new(127, 1, (turn / 250) as u8, (turn % 250 + 1) as u8);
         option::set(socket.as_fd(), &option::BIND_ADDRESS_NO_PORT.to(true)).map_err(|error| error.source)?;
         socket.bind(&SocketAddr::from((source, 0)).into())

@@ -192,7 +192,7 @@ impl Packer {
             Layout::Plain => numbers::write(datagram, number),
             Layout::Iperf3 => numbers::write_iperf3(datagram, number, self.now_ns),
         }
-        if let Some(PlantedFault::Corrupt { offset }) = PlantedFault::enabled(self.plant)
+        if let Some(PlantedFault::Corrupt(offset)) = PlantedFault::enabled(self.plant)
             && let Some(byte) =
                 offset.checked_sub(number * self.size as u64).and_then(|at| datagram.get_mut(at as usize))
         {
@@ -209,12 +209,12 @@ impl Packer {
         let number = self.take();
         let is_turn = |every: u64| number > 0 && number.is_multiple_of(every.max(2));
         match plant {
-            PlantedFault::Lose { every } if is_turn(every) => self.take(),
-            PlantedFault::Swap { every } if is_turn(every) => {
+            PlantedFault::Lose(every) if is_turn(every) => self.take(),
+            PlantedFault::Swap(every) if is_turn(every) => {
                 self.put_off = Some(number);
                 self.take()
             }
-            PlantedFault::Repeat { every } if is_turn(every) => {
+            PlantedFault::Repeat(every) if is_turn(every) => {
                 self.put_off = Some(number);
                 number
             }
@@ -379,9 +379,9 @@ mod tests {
     #[test]
     fn planted_faults_are_counted() {
         check(None, (0, 0, 0));
-        check(Some(PlantedFault::Lose { every: 10 }), (10, 0, 0));
-        check(Some(PlantedFault::Swap { every: 10 }), (0, 9, 0));
-        check(Some(PlantedFault::Repeat { every: 10 }), (0, 0, 9));
+        check(Some(PlantedFault::Lose(10)), (10, 0, 0));
+        check(Some(PlantedFault::Swap(10)), (0, 9, 0));
+        check(Some(PlantedFault::Repeat(10)), (0, 0, 9));
     }
 
     /// Sends at once for a while, then waits until a time-out, and is stopped meanwhile.

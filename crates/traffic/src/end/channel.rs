@@ -104,14 +104,10 @@ impl Channel {
         let (outbox, replies) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name(format!("{}-end", role.name()))
-            .spawn(move || serve(&mut Local { inbox, outbox }, Body::Thread))
+            .spawn(move || serve(&mut (inbox, outbox), Body::Thread))
             .map_err(|error| ChannelError::NotStarted(role, error))?;
-        Ok(Channel {
-            role,
-            line: ChannelLine::Thread { commands: Some(commands), thread: Some(thread) },
-            replies,
-            host: Host::default(),
-        })
+        let line = ChannelLine::Thread { commands: Some(commands), thread: Some(thread) };
+        Ok(Channel { role, line, replies, host: Host::default() })
     }
 
     pub(super) fn process(
@@ -156,12 +152,8 @@ impl Channel {
                 return Err(not_started(error));
             }
         };
-        Ok(Channel {
-            role,
-            line: ChannelLine::Process { child, input: Some(input), listener },
-            replies,
-            host: Host::default(),
-        })
+        let line = ChannelLine::Process { child, input: Some(input), listener };
+        Ok(Channel { role, line, replies, host: Host::default() })
     }
 
     /// An end as a process whose replies, and connections passed on, go elsewhere.
@@ -354,18 +346,13 @@ fn leaves(child: &mut Child, is_of_commands: bool) -> bool {
     true
 }
 
-struct Local {
-    inbox: mpsc::Receiver<Command>,
-    outbox: mpsc::Sender<Reply>,
-}
-
-impl Peer for Local {
+impl Peer for (mpsc::Receiver<Command>, mpsc::Sender<Reply>) {
     fn command(&mut self) -> Option<Command> {
-        self.inbox.recv().ok()
+        self.0.recv().ok()
     }
 
     fn reply(&mut self, reply: Reply) -> bool {
-        self.outbox.send(reply).is_ok()
+        self.1.send(reply).is_ok()
     }
 }
 

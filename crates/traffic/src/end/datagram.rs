@@ -45,7 +45,7 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
         handshake::announce(fd, is_far, run.abort);
     }
     let sent = DatagramReport { total: packer.sent, ..sent };
-    let row = row(fd, setup, moved(meter.total_bytes(), 0), sent, &meter);
+    let row = row(fd, setup, (meter.total_bytes(), 0), sent, &meter);
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
         Ok(Stop::Ended(_)) => Some(EndError::PeerGone("the sink's socket is closed".into())),
@@ -98,7 +98,7 @@ pub(super) fn read(mut stream: StreamThread, mut start: ThreadStart<ThreadReport
     };
     let fault = fault.or_else(|| reader.fault());
     let received = DatagramReport { socket_drops: drops(fd).ok(), ..reader.ledger.counts };
-    let row = row(fd, setup, moved(reader.bytes, reader.verified_bytes), received, &meter);
+    let row = row(fd, setup, (reader.bytes, reader.verified_bytes), received, &meter);
     Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], receiver.engine()) })
 }
 
@@ -128,14 +128,17 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
     SourceLoop { fd, abort: &flags.abort, stop_requested: &flags.stop_requested, limit: flags.limit.as_deref() }
 }
 
-/// The row of a flow: its counts, those of its window, and the kernel's facts about the socket.
-fn row(fd: BorrowedFd<'_>, setup: &Setup, counts: EndCounts, all: DatagramReport, meter: &Meter) -> FlowReport {
+/// The row of a flow: bytes of its whole life, and those that were compared; the counts of its window, and the kernel's facts about the
+/// socket.
+fn row(
+    fd: BorrowedFd<'_>,
+    setup: &Setup,
+    (total_bytes, verified_bytes): (u64, u64),
+    all: DatagramReport,
+    meter: &Meter,
+) -> FlowReport {
     let window = meter.window();
+    let counts = EndCounts { total_bytes, verified_bytes, ..EndCounts::default() };
     let datagrams = DatagramReport { datagrams: window.datagrams, packets: window.packets, ..all };
     FlowReport { tcp: None, counts, datagrams: Some(Box::new(datagrams)), ..options::report(fd, setup) }
-}
-
-/// Bytes of a flow's whole life, and those that were compared.
-fn moved(total_bytes: u64, verified_bytes: u64) -> EndCounts {
-    EndCounts { total_bytes, verified_bytes, ..EndCounts::default() }
 }

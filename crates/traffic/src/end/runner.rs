@@ -178,7 +178,7 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> EndResult {
 
 /// A planted fault: a sink that counts wrongly.
 pub(super) fn overcount(report: &mut EndReport, plant: Option<PlantedFault>, side: Side) {
-    if let (Some(PlantedFault::Overcount { bytes }), Side::Sink) = (plant, side) {
+    if let (Some(PlantedFault::Overcount(bytes)), Side::Sink) = (plant, side) {
         report.total_bytes += bytes;
         report.datagrams.iter_mut().for_each(|datagrams| datagrams.total += bytes);
     }

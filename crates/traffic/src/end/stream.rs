@@ -19,114 +19,18 @@ use bytegauge_sys::{children, io as sys_io, option};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
+use crate::end::runner::{self, EndResult, overcount, summed};
 use crate::end::stream::thread::StreamThread;
-use crate::end::thread_group::{EndPlan, EndThread, Flags, LARGE_STACK, SMALL_STACK, ThreadResults};
+use crate::end::thread_group::{EndPlan, Flags, LARGE_STACK, SMALL_STACK};
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
 use crate::stream::{Carried, SinkFlow, SourceFile, urgent};
 use crate::tls::session::Session;
-use crate::transport::datagram::turn;
+use crate::transport::datagram::prepare;
 use crate::transport::{self, Listening};
 use crate::{EndError, iperf3, tls};
 
-/// One end of a stream, connected to the other.
-struct StreamEnd {
-    setup: Arc<Setup>,
-    role: EndRole,
-    body: Body,
-    /// By flow, and with bytes in both directions by flow once more, for the other direction; absent in the null engine, or if
-    /// a thread has it.
-    fds: Vec<Option<OwnedFd>>,
-    /// The test that this is for an iperf3 server.
-    iperf3: Option<iperf3::Iperf3Session>,
-    /// The file of its writers, if they have one.
-    file: Option<Arc<SourceFile>>,
-    /// Held until `Go`: a pipe keeps its name until the source has opened it too.
-    _listening: Option<Listening>,
-}
-
-impl StreamEnd {
-    /// Connects the ends. `Ok(None)` if the channel was closed before its first reply.
-    fn open(
-        peer: &mut impl Peer,
-        role: EndRole,
-        setup: &Arc<Setup>,
-        address: Option<&Address>,
-        body: Body,
-    ) -> Result<Option<StreamEnd>, EndError> {
-        let (transport, engine) = (setup.transport(), setup.engine());
-        if !engine.carries(EngineEnd::Stream, transport) {
-            return Err(EndError::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
-        }
-        tls::fit(setup)?;
-        let file = SourceFile::of(setup)?;
-        urgent::fit(setup)?;
-        if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
-            let why =
-                "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
-            return Err(EndError::Missing(why.into()));
-        }
-        let mut listening = None;
-        let mut iperf3 = None;
-        let fds = match (role.side(), address) {
-            (_, Some(Address::Iperf3(server))) => {
-                let (session, fds) = iperf3::Iperf3Session::open(*server, setup)?;
-                iperf3 = Some(session);
-                fds
-            }
-            (Side::Sink, _) => {
-                let listener = listening.insert(transport::listen(setup)?);
-                if !peer.reply(Reply::Listening(listener.address.clone())) {
-                    return Ok(None);
-                }
-                let accepted = (listener.accept)(setup)?;
-                if setup.shares_port() {
-                    // All expected connections are here: the agent gets its port back.
-                    listening = None;
-                }
-                accepted
-            }
-            (Side::Source, Some(address)) => transport::connect(address, setup)?,
-            (Side::Source, None) => return Err(EndError::Impossible("a source was opened without an address".into())),
-        };
-        for (flow, fd) in fds.iter().enumerate().filter(|_| transport.is_datagram()) {
-            let back = setup.goes_back(flow);
-            let side = if back { role.side().other() } else { role.side() };
-            if back {
-                turn(fd, side, setup)?;
-            }
-            match side {
-                // The kernel joins several datagrams for one receive, and segments each send (udp(7)).
-                Side::Sink if setup.joins_datagrams() => option::set(fd.as_fd(), &option::UDP_COALESCE.to(true))?,
-                Side::Sink => {}
-                Side::Source => {
-                    cut_size(setup).map_or(Ok(()), |n| option::set(fd.as_fd(), &option::UDP_SEGMENT.to(n)))?
-                }
-            }
-        }
-        let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
-        fds.resize_with(setup.joined(), || None);
-        if setup.goes_both_ways() && !setup.has_sockets_each_way() {
-            let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
-            let twice = twice.collect::<io::Result<Vec<_>>>().map_err(EndError::io("duplicating a connection"))?;
-            fds.extend(twice);
-        }
-        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, file, _listening: listening }))
-    }
-
-    /// Threads with the same task.
-    fn threads(&self) -> usize {
-        if carries_many(&self.setup) { 1 } else { self.setup.flows() }
-    }
-}
-
-/// Whether one thread drives all flows.
-fn carries_many(setup: &Setup) -> bool {
-    setup.engine() != Engine::Null && !setup.engine().has_thread_a_flow() && !setup.transport().is_datagram()
-}
-
-/// Runs a trial of a source or a sink. `Ok(None)` if it was called off.
+/// Runs a trial of a source or a sink. `Ok(None)` if it was called off, or the channel was closed before its first reply.
 pub(super) fn run(
     peer: &mut impl Peer,
     role: EndRole,
@@ -134,55 +38,124 @@ pub(super) fn run(
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<EndResult>, EndError> {
-    let Some(mut end) = StreamEnd::open(peer, role, setup, address, body)? else { return Ok(None) };
-    let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
-    Ok(results.map(|results| end.report(results)))
+    fit(setup)?;
+    let file = SourceFile::of(setup)?;
+    let side = role.side();
+    // What listened is held until `Go`: a pipe keeps its name until the source has opened it too.
+    let Some((mut fds, iperf3, _listening)) = connected(peer, side, setup, address)? else { return Ok(None) };
+    let (many, flows, both) = (carries_many(setup), setup.flows(), setup.goes_both_ways());
+    // Threads with the same task.
+    let threads = if many { 1 } else { flows };
+    let writes = side == Side::Source;
+    // An external server sends no report, so the writer measures.
+    let until_stopped = writes && !both && !setup.is_external();
+    let readers = if writes { threads..2 * threads } else { 0..threads };
+    let all = threads * if both { 2 } else { 1 };
+    let cpus = (0..all).map(|thread| setup.cpu(role, thread % threads)).collect();
+    let plan = EndPlan {
+        stack: if many || setup.tls() == Tls::Rustls { LARGE_STACK } else { SMALL_STACK },
+        waits: !setup.pace().is_free(),
+        until_stopped,
+        patience_ns: if until_stopped { 0 } else { setup.warmup_ns + setup.window_ns } + setup.grace_ns,
+        windowed: both.then_some(readers),
+        ..EndPlan::of(doing(setup, side), role.name(), cpus, "--flows").within(setup)
+    };
+    let results = runner::run(peer, &plan, |thread, _| {
+        let (back, number) = (thread >= threads, thread % threads);
+        let numbers = if many { 0..flows } else { number..number + 1 };
+        let first = if back { flows } else { 0 };
+        let flows = numbers.map(|flow| (flow, fds[first + flow].take())).collect();
+        let side = if back { side.other() } else { side };
+        let (setup, file) = (Arc::clone(setup), file.clone());
+        let stream = StreamThread { setup, side, body, alone: !many, back, file, flows };
+        Box::new(move |start| stream.carry(start))
+    })?;
+    let Some(results) = results else { return Ok(None) };
+    let EndResult { mut report, mut fault, kept } = summed(results);
+    let window_ns = report.window_ns;
+    if let Some(urgent) = &mut report.call {
+        (urgent.window_ns, urgent.write, urgent.first_byte) = (window_ns, None, None);
+    }
+    overcount(&mut report, setup.planted(), side);
+    if let (Some(session), None) = (iperf3, &fault) {
+        fault = session.finish(&mut report).err();
+    }
+    Ok(Some(EndResult { report, fault, kept }))
 }
 
-impl StreamEnd {
-    fn plan(&self) -> EndPlan {
-        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let (threads, both, writes) = (self.threads(), self.setup.goes_both_ways(), self.role.side() == Side::Source);
-        // An external server sends no report, so the writer measures.
-        let until_stopped = writes && !both && !self.setup.is_external();
-        let readers = if writes { threads..2 * threads } else { 0..threads };
-        let all = threads * if both { 2 } else { 1 };
-        let what = doing(&self.setup, self.role.side());
-        let cpus = (0..all).map(|thread| self.setup.cpu(self.role, thread % threads)).collect();
-        EndPlan {
-            stack: if carries_many(&self.setup) || self.setup.tls() == Tls::Rustls { LARGE_STACK } else { SMALL_STACK },
-            waits: !self.setup.pace().is_free(),
-            until_stopped,
-            patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
-            windowed: both.then_some(readers),
-            ..EndPlan::of(what, self.role.name(), cpus, "--flows").within(&self.setup)
-        }
+/// Refuses settings that do not work together.
+fn fit(setup: &Setup) -> Result<(), EndError> {
+    let (transport, engine) = (setup.transport(), setup.engine());
+    if !engine.carries(EngineEnd::Stream, transport) {
+        return Err(EndError::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
     }
+    if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
+        let why = "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
+        return Err(EndError::Missing(why.into()));
+    }
+    tls::fit(setup)?;
+    urgent::fit(setup)
+}
 
-    fn thread(&mut self, thread: usize) -> EndThread<ThreadReport> {
-        let (alone, flows) = (!carries_many(&self.setup), self.setup.flows());
-        let (back, number) = (thread >= self.threads(), thread % self.threads());
-        let numbers = if alone { number..number + 1 } else { 0..flows };
-        let first = if back { flows } else { 0 };
-        let flows: Vec<_> = numbers.map(|flow| (flow, self.fds[first + flow].take())).collect();
-        let side = if back { self.role.side().other() } else { self.role.side() };
-        let (setup, file) = (Arc::clone(&self.setup), self.file.clone());
-        let stream = StreamThread { setup, side, body: self.body, alone, back, file, flows };
-        Box::new(move |start| stream.carry(start))
-    }
+/// Connections by flow, and with bytes in both directions by flow once more, for the other direction: absent in the null engine, or if a
+/// thread has it; the test that they are for an iperf3 server; and what listened.
+type Connected = (Vec<Option<OwnedFd>>, Option<iperf3::Iperf3Session>, Option<Listening>);
 
-    fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {
-        let EndResult { mut report, mut fault, kept } = summed(results);
-        let window_ns = report.window_ns;
-        if let Some(urgent) = &mut report.call {
-            (urgent.window_ns, urgent.write, urgent.first_byte) = (window_ns, None, None);
+/// Connects the ends. `Ok(None)` if the channel was closed before its first reply.
+fn connected(
+    peer: &mut impl Peer,
+    side: Side,
+    setup: &Setup,
+    address: Option<&Address>,
+) -> Result<Option<Connected>, EndError> {
+    let (mut listening, mut iperf3) = (None, None);
+    let fds = match (side, address) {
+        (_, Some(Address::Iperf3(server))) => {
+            let (session, fds) = iperf3::Iperf3Session::open(*server, setup)?;
+            iperf3 = Some(session);
+            fds
         }
-        overcount(&mut report, self.setup.planted(), self.role.side());
-        if let (Some(session), None) = (self.iperf3, &fault) {
-            fault = session.finish(&mut report).err();
+        (Side::Sink, _) => {
+            let listener = listening.insert(transport::listen(setup)?);
+            if !peer.reply(Reply::Listening(listener.address.clone())) {
+                return Ok(None);
+            }
+            let accepted = (listener.accept)(setup)?;
+            if setup.shares_port() {
+                // All expected connections are here: the agent gets its port back.
+                listening = None;
+            }
+            accepted
         }
-        EndResult { report, fault, kept }
+        (Side::Source, Some(address)) => transport::connect(address, setup)?,
+        (Side::Source, None) => return Err(EndError::Impossible("a source was opened without an address".into())),
+    };
+    for (flow, fd) in fds.iter().enumerate().filter(|_| setup.transport().is_datagram()) {
+        let back = setup.goes_back(flow);
+        let side = if back { side.other() } else { side };
+        if back {
+            prepare(fd, side, setup)?;
+        }
+        match side {
+            // The kernel joins several datagrams for one receive, and segments each send (udp(7)).
+            Side::Sink if setup.joins_datagrams() => option::set(fd.as_fd(), &option::UDP_COALESCE.to(true))?,
+            Side::Sink => {}
+            Side::Source => cut_size(setup).map_or(Ok(()), |n| option::set(fd.as_fd(), &option::UDP_SEGMENT.to(n)))?,
+        }
     }
+    let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
+    fds.resize_with(setup.joined(), || None);
+    if setup.goes_both_ways() && !setup.has_sockets_each_way() {
+        let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
+        let twice = twice.collect::<io::Result<Vec<_>>>().map_err(EndError::io("duplicating a connection"))?;
+        fds.extend(twice);
+    }
+    Ok(Some((fds, iperf3, listening)))
+}
+
+/// Whether one thread drives all flows.
+fn carries_many(setup: &Setup) -> bool {
+    setup.engine() != Engine::Null && !setup.engine().has_thread_a_flow() && !setup.transport().is_datagram()
 }
 
 /// A description of an end's work, for the watchdog.

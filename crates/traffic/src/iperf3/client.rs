@@ -17,7 +17,7 @@ use super::message::{
 };
 use crate::EndError;
 use crate::setup::Setup;
-use crate::transport::datagram::turn;
+use crate::transport::datagram::prepare;
 use crate::transport::sockets::connected;
 use crate::transport::uninterrupted;
 
@@ -228,7 +228,7 @@ fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, EndErr
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any).map_err(doing("binding"))?;
-    turn(&socket, side, setup)?;
+    prepare(&socket, side, setup)?;
     socket.connect(server).map_err(doing("connecting"))?;
     socket.set_read_timeout(Some(ANSWER)).map_err(doing("preparing"))?;
     for _ in 0..GREETINGS {

@@ -142,10 +142,10 @@ impl Cookie {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TestParameters {
     /// Data over TCP.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,
     /// Data over UDP.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub udp: bool,
     /// Warm-up that is not counted, seconds.
     pub omit: u64,
@@ -158,7 +158,7 @@ pub struct TestParameters {
     /// Data connections in each direction.
     pub parallel: u64,
     /// The server writes and the client reads.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reverse: bool,
     /// Bytes of a read or write of the server, or of a datagram.
     pub len: u64,
@@ -304,10 +304,6 @@ impl ControlInput {
     pub(super) fn room(&self) -> usize {
         (RESULTS_MAX + 4).saturating_sub(self.bytes.len())
     }
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 fn is_zero(value: &u64) -> bool {

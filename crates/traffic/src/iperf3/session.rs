@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LAST_DATA: Duration = Duration::from_secs(1);
 
 /// Bytes of a read that is not measured.
-const DRAIN_SIZE: usize = 256 << 10;
+const DRAIN_SIZE: usize = 64 << 10;
 
 /// The block of an iperf3 server that reads (iperf3(1), -l). It is the same for all options, so that they are compared.
 const BLOCK: u64 = 128 << 10;
@@ -109,8 +109,7 @@ impl Iperf3Session {
     fn results(&mut self, report: &mut EndReport, seconds: f64) -> Result<TestResults, EndError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.control.flush()?;
-            match self.control.client.next_event().map_err(|error| self.control.fault(&error))? {
+            match self.control.step()? {
                 Some(ClientEvent::ResultsWanted) => {
                     let ours = ours(report, seconds, self.is_udp, self.server_writes);
                     self.control.client.results(&ours).map_err(|error| self.control.fault(&error))?;
@@ -142,7 +141,7 @@ impl Iperf3Session {
     /// Waits for data that is not measured, reads once from each connection that has some, and counts the bytes. With `control`, waits
     /// for the control connection too, and returns whether that can be read. A connection that has ended is not asked again.
     fn read_data(&mut self, report: &mut EndReport, control: bool, deadline: Instant) -> Result<bool, EndError> {
-        let mut scratch = vec![0; DRAIN_SIZE];
+        let mut scratch = [0; DRAIN_SIZE];
         let reads = self.server_writes;
         let data = self.data.iter().flatten().filter(|_| reads).map(AsFd::as_fd);
         let fds: Vec<BorrowedFd<'_>> = control.then(|| self.control.socket.as_fd()).into_iter().chain(data).collect();
@@ -176,13 +175,6 @@ impl Drop for Iperf3Session {
     }
 }
 
-/// Why a connection to a server came to nothing.
-enum NotServed {
-    /// It may succeed in a moment.
-    Later(EndError),
-    Never(EndError),
-}
-
 impl ControlConnection {
     /// Connects, and waits until the server asks for the parameters. A server that is still ending the test before is asked
     /// again, also where it refuses connections for a moment if `has_served`.
@@ -191,53 +183,54 @@ impl ControlConnection {
         loop {
             match ControlConnection::attempt(server, parameters.clone(), has_served) {
                 Ok(control) => return Ok(control),
-                Err(NotServed::Later(_)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-                Err(NotServed::Later(fault) | NotServed::Never(fault)) => return Err(fault),
+                Err((_, true)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err((fault, _)) => return Err(fault),
             }
         }
     }
 
+    /// The error, and whether another attempt may succeed in a moment.
     fn attempt(
         server: SocketAddr,
         parameters: TestParameters,
         has_served: bool,
-    ) -> Result<ControlConnection, NotServed> {
-        let never = |why: String| NotServed::Never(EndError::Missing(why));
+    ) -> Result<ControlConnection, (EndError, bool)> {
+        let never = |why: String| (EndError::Missing(why), false);
         let cookie = Cookie::of_random(random().map_err(|error| never(error.to_string()))?);
         let system = |error: io::Error| never(format!("a control connection to {server}: {error}"));
         let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).map_err(system)?;
         connect_in_time(&socket, &server.into(), true).map_err(|error| {
-            let fault = EndError::Missing(unreachable(server, &error, has_served));
-            if has_served && error.kind() == io::ErrorKind::ConnectionRefused {
-                NotServed::Later(fault)
-            } else {
-                NotServed::Never(fault)
-            }
+            let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+            (EndError::Missing(unreachable(server, &error, has_served)), has_served && is_refused)
         })?;
         socket.set_tcp_nodelay(true).map_err(system)?;
         socket.set_nonblocking(true).map_err(system)?;
         let mut control = ControlConnection { socket, client: ControlClient::new(&cookie, parameters), server, cookie };
         let deadline = Instant::now() + PATIENCE;
         // The connection is reset if it waited for a server that ended the test before and listens again.
-        let broken = |fault: EndError| NotServed::Later(fault);
+        let broken = |fault: EndError| (fault, true);
         control.flush().map_err(broken)?;
         loop {
             match control.client.next_event() {
-                Err(ProtocolError::Busy) => return Err(NotServed::Later(control.fault(&ProtocolError::Busy))),
-                Err(error) => return Err(NotServed::Never(control.fault(&error))),
+                Err(error) => return Err((control.fault(&error), error == ProtocolError::Busy)),
                 Ok(_) if control.client.is_greeted() => return Ok(control),
-                Ok(_) if Instant::now() >= deadline => return Err(NotServed::Never(control.late())),
+                Ok(_) if Instant::now() >= deadline => return Err((control.late(), false)),
                 Ok(_) => control.wait(deadline).and_then(|()| control.read()).map_err(broken)?,
             }
         }
+    }
+
+    /// Sends the answers, and takes the next event.
+    fn step(&mut self) -> Result<Option<ClientEvent>, EndError> {
+        self.flush()?;
+        self.client.next_event().map_err(|error| self.fault(&error))
     }
 
     /// Waits for an event. Others are skipped.
     fn until(&mut self, wanted: &ClientEvent) -> Result<(), EndError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.flush()?;
-            match self.client.next_event().map_err(|error| self.fault(&error))? {
+            match self.step()? {
                 Some(event) if event == *wanted => return Ok(()),
                 Some(_) => {}
                 None if Instant::now() >= deadline => return Err(self.late()),

@@ -157,14 +157,14 @@ impl SwitchedOption {
     }
 
     fn state(&self, socket: &ServiceSocket<'_>) -> io::Result<OptionState> {
-        let value = option::read(socket.fd, options::of_connection(self.row, &socket.transport))?;
+        let value = option::read(socket.fd, options::known(self.row, EndRole::Client, &socket.transport))?;
         let is_fixed = self.lock().map(|lock| buffer_locks(socket.fd).map(|locks| locks & lock != 0));
         Ok(OptionState { value, is_fixed: is_fixed.transpose().map_err(|error| without_locks(&error))? })
     }
 
     fn set(&self, socket: &ServiceSocket<'_>, to: &OptionState) -> io::Result<()> {
         let Some((lock, is_fixed)) = self.lock().zip(to.is_fixed) else {
-            let known = options::of_connection(self.row, &socket.transport);
+            let known = options::known(self.row, EndRole::Client, &socket.transport);
             return option::set(socket.fd, &known.to(to.value.clone())).map_err(io::Error::from);
         };
         if self.state(socket)?.value != to.value
@@ -173,7 +173,7 @@ impl SwitchedOption {
             // The kernel doubles the request. A buffer that has grown by itself may exceed what may be requested without
             // privileges; it grows again.
             let force = if lock == 1 { SEND_BUFFER_FORCE } else { RECEIVE_BUFFER_FORCE };
-            let known = options::of_connection(self.row, &socket.transport);
+            let known = options::known(self.row, EndRole::Client, &socket.transport);
             option::set(socket.fd, &force.to(bytes / 2)).or_else(|_| option::set(socket.fd, &known.to(bytes / 2)))?;
         }
         let others = buffer_locks(socket.fd)? & !lock;

@@ -32,7 +32,6 @@ pub use state::{RelayShared, Upstream, listen};
 
 use crate::end::thread_group::Flags;
 use crate::meter::Meter;
-use crate::planted_fault::PlantedFault;
 use crate::relay::copy_methods::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
 use crate::setup::Setup;
 use crate::{EndError, engine};
@@ -71,10 +70,9 @@ pub fn carry(
     meter: &mut Meter,
 ) -> Result<EngineReport, EndError> {
     let carrying = Carrying { shared, setup, flags, meter };
-    if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
-        return thread_per_direction::carry(carrying, &move |way| thread_only_copies::faulty(way, plant));
-    }
+    let is_faulty = setup.planted().is_some_and(|plant| plant.is_of_relay());
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
+        _ if is_faulty => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
         RelayMethod::StdCopy => thread_per_direction::carry(carrying, &thread_only_copies::std_copy),

@@ -206,8 +206,8 @@ impl<'a> RingLoop<'a> {
     fn lap(&mut self, rounds: u64) -> Result<Lap, EndError> {
         let mut takes = true;
         match self.setup.planted() {
-            Some(PlantedFault::Untaken { after_rounds }) => takes = self.rounds < after_rounds,
-            Some(PlantedFault::WrongUserData { after_rounds })
+            Some(PlantedFault::Untaken(after_rounds)) => takes = self.rounds < after_rounds,
+            Some(PlantedFault::WrongUserData(after_rounds))
                 if self.rounds >= after_rounds && !std::mem::replace(&mut self.planted, true) =>
             {
                 self.ring.plant_fault();
@@ -275,7 +275,7 @@ impl<'a> RingLoop<'a> {
     /// The counts, plus those of a planted fault.
     fn counted(&self) -> Lap {
         let mut counted = self.total;
-        if let Some(PlantedFault::Overcount { bytes }) = self.setup.planted() {
+        if let Some(PlantedFault::Overcount(bytes)) = self.setup.planted() {
             counted.completed += bytes;
         }
         counted
@@ -412,14 +412,14 @@ mod trial_tests {
     fn planted_faults_fail_the_trial() {
         for implementation in [Implementation::Raw, Implementation::IoUring, Implementation::Liburing] {
             for user_data in [UserData::None, UserData::Unique, UserData::Boxed] {
-                let plant = Some(PlantedFault::WrongUserData { after_rounds: 100 });
+                let plant = Some(PlantedFault::WrongUserData(100));
                 let mut wrong = Setup { plant, ..terms(implementation) };
                 wrong.spec.put(FactorKey::user_data, user_data);
                 check(&wrong, "which does not match a submission");
             }
-            let untaken = Setup { plant: Some(PlantedFault::Untaken { after_rounds: 100 }), ..terms(implementation) };
+            let untaken = Setup { plant: Some(PlantedFault::Untaken(100)), ..terms(implementation) };
             check(&untaken, "the completion queue overflowed");
-            let overcount = Setup { plant: Some(PlantedFault::Overcount { bytes: 1 }), ..terms(implementation) };
+            let overcount = Setup { plant: Some(PlantedFault::Overcount(1)), ..terms(implementation) };
             check(&overcount, "the counts do not match");
         }
     }

@@ -57,7 +57,7 @@ impl SinkFlow {
             verify: pattern(setup, flow),
             plant: setup
                 .planted()
-                .filter(|plant| !matches!(plant, PlantedFault::Corrupt { .. } | PlantedFault::Overcount { .. })),
+                .filter(|plant| !matches!(plant, PlantedFault::Corrupt(_) | PlantedFault::Overcount(_))),
             offset: 0,
             mismatch: None,
             planted_end: None,
@@ -116,16 +116,16 @@ impl SinkFlow {
     #[cold]
     fn planted(&mut self, plant: PlantedFault) -> bool {
         match plant {
-            PlantedFault::Spin { ns } => spin_by_clock_ns(ns),
+            PlantedFault::Spin(ns) => spin_by_clock_ns(ns),
             // Trials of one block share a seed, and its lowest bit changes from block to block.
-            PlantedFault::Modes { ns } if self.seed.is_multiple_of(2) => spin_by_clock_ns(ns),
-            PlantedFault::Cold { ns } => {
+            PlantedFault::Modes(ns) if self.seed.is_multiple_of(2) => spin_by_clock_ns(ns),
+            PlantedFault::Cold(ns) => {
                 let warm_ns = *self.warm_ns.get_or_insert_with(|| monotonic_ns() + ns);
                 if monotonic_ns() < warm_ns {
                     spin_by_clock_ns(COLD_NS);
                 }
             }
-            PlantedFault::Die { after_bytes } | PlantedFault::Stall { after_bytes } if self.offset >= after_bytes => {
+            PlantedFault::Die(after_bytes) | PlantedFault::Stall(after_bytes) if self.offset >= after_bytes => {
                 self.planted_end = Some(plant);
                 return false;
             }

@@ -37,7 +37,7 @@ impl SourceFlow {
     /// The writer of flow number `flow`, whose buffers have `size` bytes.
     pub fn new(setup: &Setup, flow: usize, size: usize) -> SourceFlow {
         let corrupt_at = match setup.planted() {
-            Some(PlantedFault::Corrupt { offset }) if flow == 0 => Some(offset),
+            Some(PlantedFault::Corrupt(offset)) if flow == 0 => Some(offset),
             _ => None,
         };
         SourceFlow {

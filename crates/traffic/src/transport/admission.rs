@@ -1,11 +1,11 @@
 //! Accepts the connections of a sink whose source is on another host. A connection becomes a flow when it comes from that host and
 //! shows the trial's ticket, in any order. Others wait, few of them, and are closed or passed on at the end.
 //!
-//! Never blocks on one connection, so that a silent one delays no other. Never waits longer than [`JOIN_TIMEOUT`], however many
+//! Never blocks on one connection, so that a silent one delays no other. Never waits longer than its time limit, however many
 //! connections arrive meanwhile.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::agent_callers::{pass_on_rest, pass_on_unread};
 use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
-use crate::transport::{JOIN_TIMEOUT, set_options};
+use crate::transport::set_options;
 
 /// Connections beyond the flows that may wait; the one that has waited longest goes first.
 const UNADMITTED_MAX: usize = 64;
@@ -28,11 +28,12 @@ const UNADMITTED_MAX: usize = 64;
 const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Accepts one connection per flow, each with the ticket of the path and from the other host.
-pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
-    admit_within(JOIN_TIMEOUT, listener, setup, far)
-}
-
-fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
+pub(super) fn admit_within(
+    patience: Duration,
+    listener: &Socket,
+    setup: &Setup,
+    far: &FarPath,
+) -> Result<Vec<OwnedFd>, EndError> {
     // Behind a relay on a third host the first flow shows the address from which that host connects.
     let admission = Admission::new(far.ticket, far.comes_from());
     listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
@@ -52,9 +53,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 }
             }
             Err(error) if socket::is_transient(&error, During::Accept) => {}
-            Err(error) => {
-                return Err(EndError::Io { doing: "waiting for the source to connect".into(), source: error });
-            }
+            Err(error) => return Err(EndError::io("waiting for the source to connect")(error)),
         }
         for (socket, peer) in std::mem::take(&mut waiting) {
             let mut shown = [0; SHOWN];
@@ -101,8 +100,7 @@ fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> EndError {
         format!("; one came from {from} instead of {other}: use the address from which that host connects")
     });
     let why = format!("its data connections did not arrive in time{from}");
-    let source = io::Error::new(io::ErrorKind::TimedOut, why);
-    EndError::Io { doing: "waiting for the other host to connect".into(), source }
+    EndError::late("waiting for the other host to connect", why)
 }
 
 /// A connection without a ticket may be a caller of the agent. All its bytes are unread.
@@ -157,7 +155,7 @@ mod tests {
         for (flow, socket) in flows.iter_mut().enumerate() {
             socket.write_all(&ticket.shown_by(flow)).unwrap();
         }
-        let admitted = admit_all(&listener.into(), &path(2), &far(ticket)).unwrap();
+        let admitted = admit_within(crate::transport::JOIN_TIMEOUT, &listener.into(), &path(2), &far(ticket)).unwrap();
         for (admitted, flow) in admitted.iter().zip(&flows) {
             let peer = socket2::SockRef::from(admitted).peer_addr().unwrap().as_socket();
             assert_eq!(peer, Some(flow.local_addr().unwrap()));
@@ -193,7 +191,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let ticket = Ticket::fresh().unwrap();
-        let door = std::thread::spawn(move || admit_all(&listener.into(), &path(3), &far(ticket)).unwrap());
+        let door = std::thread::spawn(move || {
+            admit_within(crate::transport::JOIN_TIMEOUT, &listener.into(), &path(3), &far(ticket)).unwrap()
+        });
         // Silent ones, more than may wait; one with half a ticket; one with another ticket; one that closes.
         let silent: Vec<_> = (0..UNADMITTED_MAX + 20).map(|_| TcpStream::connect(at).unwrap()).collect();
         let mut half = TcpStream::connect(at).unwrap();

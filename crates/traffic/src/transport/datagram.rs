@@ -37,7 +37,7 @@ pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
     let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let sockets = (0..setup.joined()).map(|flow| {
         let socket = bound(&of_flow(&name, Side::Sink, flow, setup)?)?;
-        prepare_sink(&socket, setup)?;
+        prepare(&socket, Side::Sink, setup)?;
         Ok(socket)
     });
     let mut sockets = sockets.collect::<Result<Vec<Socket>, EndError>>()?;
@@ -95,10 +95,7 @@ fn of_flow(name: &str, side: Side, flow: usize, setup: &Setup) -> Result<SockAdd
         // The agent's own port is for ends that accept.
         return Ok(if side == Side::Source { SocketAddr::new(ours.ip(), 0) } else { ours }.into());
     }
-    let end = match side {
-        Side::Source => "source",
-        Side::Sink => "sink",
-    };
+    let end = if side == Side::Source { "source" } else { "sink" };
     abstract_name(&format!("{name}-{end}-{flow}"))
 }
 
@@ -112,24 +109,15 @@ pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &Setup) -> Result<(), OptionErr
     Ok(())
 }
 
-/// Sets the options of a receiving socket.
-pub(super) fn prepare_sink(socket: &impl AsFd, setup: &Setup) -> Result<(), EndError> {
-    let fd = socket.as_fd();
-    set_options(socket, Moment::Own, Side::Sink, setup)?;
-    if !setup.transport().is_udp() {
-        return Ok(());
-    }
-    Ok(enlarge(fd, setup)?)
-}
-
-/// Sets the options of the other side on a socket as well: it carries data in both directions.
+/// Sets the options of one side on a socket; of both sides, if it carries data in both directions.
 ///
 /// # Errors
-/// As options.
-pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &Setup) -> Result<(), EndError> {
-    match to {
-        Side::Source => set_options(socket, Moment::Own, to, setup),
-        Side::Sink => prepare_sink(socket, setup),
+/// [`EndError::Missing`] if one is refused.
+pub(crate) fn prepare(socket: &impl AsFd, side: Side, setup: &Setup) -> Result<(), EndError> {
+    set_options(socket, Moment::Own, side, setup)?;
+    match side {
+        Side::Source => Ok(()),
+        Side::Sink => Ok(enlarge(socket.as_fd(), setup)?),
     }
 }
 
@@ -169,7 +157,7 @@ impl UdpAdmission {
     /// A socket at the same port for one source.
     fn joined(&self, source: SocketAddr, setup: &Setup) -> Result<UdpSocket, EndError> {
         let socket = shared(self.address)?;
-        prepare_sink(&socket, setup)?;
+        prepare(&socket, Side::Sink, setup)?;
         socket.bind(&self.address.into()).map_err(EndError::io("binding a UDP socket for a flow"))?;
         let socket: UdpSocket = socket.into();
         socket.connect(source).map_err(EndError::io("connecting to the source"))?;
@@ -189,14 +177,8 @@ impl UdpAdmission {
         while flows.iter().any(Option::is_none) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let source = io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "its datagrams did not arrive in time: check for a firewall between the hosts",
-                );
-                return Err(EndError::Io {
-                    doing: format!("waiting for the other host at UDP {}", self.address),
-                    source,
-                });
+                let why = "its datagrams did not arrive in time: check for a firewall between the hosts";
+                return Err(EndError::late(format!("waiting for the other host at UDP {}", self.address), why));
             }
             let left = left.max(Duration::from_millis(1));
             self.socket.set_read_timeout(Some(left)).map_err(EndError::io("bounding a wait"))?;

@@ -212,10 +212,7 @@ pub fn prepared(setup: &Setup, side: Side) -> Result<Socket, EndError> {
     let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind, protocol(setup.transport()))
         .map_err(EndError::io("opening a socket"))?;
-    match (side, setup.transport().is_udp()) {
-        (Side::Sink, true) => datagram::prepare_sink(&socket, setup)?,
-        _ => set_options(&socket, Moment::Own, side, setup)?,
-    }
+    datagram::prepare(&socket, side, setup)?;
     Ok(socket)
 }
 

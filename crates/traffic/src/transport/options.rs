@@ -109,8 +109,8 @@ fn read<'a>(
     effective
 }
 
-/// The kernel's option of a row at an end.
-fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOption {
+/// The kernel's option of a row at an end; at a client that is the one of an open connection.
+pub(crate) fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> KernelOption {
     let own = (row.name, row.layer, row.number, row.form);
     let (name, layer, number, form) = (row.variant)(setter, transport).unwrap_or(own);
     let form = match form {
@@ -143,14 +143,9 @@ pub(crate) fn variants(row: &OptionRow) -> Vec<KernelOption> {
     variants
 }
 
-/// The kernel's option of a row on an open connection, or on the listening socket that it inherits from.
-pub(crate) fn of_connection(row: &OptionRow, transport: &Transport) -> KernelOption {
-    known(row, EndRole::Client, transport)
-}
-
 /// The level of an option that is in force on a socket of another program; `None` if the kernel does not report it.
 pub(crate) fn present(fd: BorrowedFd<'_>, row: &OptionRow, transport: &Transport) -> Option<Level> {
-    let value = option::read(fd, of_connection(row, transport)).ok()?;
+    let value = option::read(fd, known(row, EndRole::Client, transport)).ok()?;
     Some(level(row, value, &Spec::default()))
 }
 

@@ -17,7 +17,7 @@ use socket2::{SockAddr, Socket};
 use crate::address::{Address, Host};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
-use crate::transport::admission::admit_all;
+use crate::transport::admission::admit_within;
 use crate::transport::options::Moment;
 use crate::transport::{
     JOIN_TIMEOUT, Listening, connect_in_time, kind_of, lacking, protocol, set_options, uninterrupted,
@@ -29,13 +29,13 @@ pub(super) fn listen(setup: &Setup) -> Result<Listening, EndError> {
     let ours = unbound(setup.transport(), &setup.host)?;
     let socket = open(setup.transport(), &ours)?;
     set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-    fit_reads(setup)?;
+    fit_read(setup, "write", setup.write_size().unwrap_or_default())?;
     agent_callers::listen(&socket, &ours, setup.joined().min(4096) as i32, setup.shares_port())
         .map_err(|error| unopenable(setup.transport(), error))?;
     let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
     let accept = move |setup: &Setup| {
         let flows = match &setup.far {
-            Some(far) => admit_all(&socket, setup, far)?,
+            Some(far) => admit_within(JOIN_TIMEOUT, &socket, setup, far)?,
             None => accept_all(&socket, setup)?,
         };
         flows.iter().try_for_each(|flow| tls::encrypt(flow, setup, TlsRole::Server))?;
@@ -183,32 +183,17 @@ const VSOCK_ANY_PORT: u32 = u32::MAX;
 /// The kernel keeps this much of a send buffer for itself (`unix_dgram_sendmsg`, net/unix/af_unix.c), bytes.
 const RESERVED: u64 = 32;
 
-/// Whether reads of a stream take whole writes: a shorter one loses the rest of its message (recv(2), `MSG_TRUNC`).
+/// Whether a read takes a whole message of the other end: a shorter one loses the rest of it (recv(2), `MSG_TRUNC`).
 ///
 /// # Errors
 /// [`EndError::Missing`] with the lengths: such a cell is skipped, and others can be measured.
-pub(super) fn fit_reads(setup: &Setup) -> Result<(), EndError> {
-    let (read, write) = (setup.read_size(), setup.write_size().unwrap_or_default());
-    if !setup.transport().keeps_bounds() || read >= write {
+pub(crate) fn fit_read(setup: &Setup, what: &str, most: usize) -> Result<(), EndError> {
+    let read = setup.read_size();
+    if !setup.transport().keeps_bounds() || read >= most {
         return Ok(());
     }
     Err(EndError::Missing(format!(
-        "over {} a read of {read} B loses the rest of a write of {write} B: use a --read-size of at least {write} B",
-        setup.transport()
-    )))
-}
-
-/// Whether requests and replies fit one read at either end.
-///
-/// # Errors
-/// As for [`fit_reads`].
-pub(crate) fn fit_messages(setup: &Setup) -> Result<(), EndError> {
-    let (most, buffer) = (longest_message(setup), setup.read_size());
-    if !setup.transport().keeps_bounds() || most <= buffer {
-        return Ok(());
-    }
-    Err(EndError::Missing(format!(
-        "over {} a read of {buffer} B loses the rest of a message of {most} B: use a --read-size of at least {most} B",
+        "over {} a read of {read} B loses the rest of a {what} of {most} B: use a --read-size of at least {most} B",
         setup.transport()
     )))
 }
@@ -221,7 +206,7 @@ pub(crate) fn longest_message(setup: &Setup) -> usize {
 /// Whether a message fits the send buffer of a socket, whose options are set.
 ///
 /// # Errors
-/// As for [`fit_reads`]; the kernel would refuse each send with `EMSGSIZE`.
+/// As for [`fit_read`]; the kernel would refuse each send with `EMSGSIZE`.
 pub(crate) fn fit_socket(socket: impl AsFd, setup: &Setup, message: usize) -> Result<(), EndError> {
     if !setup.transport().keeps_bounds() {
         return Ok(());

@@ -329,7 +329,7 @@ fn requests_lost_to_a_full_buffer_are_reported() {
 #[test]
 fn dead_or_stalled_server_is_no_hang() {
     for server in servers() {
-        let mut setup = Setup { plant: Some(PlantedFault::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
+        let mut setup = Setup { plant: Some(PlantedFault::Die(5000)), ..setup("udp", server, "plain") };
         // Requests waiting in its socket when it died get no answer, and later ones an error of the kernel.
         setup.window_ns = 3_600_000_000_000;
         setup.spec.put(FactorKey::timeout, SOON_NS);
@@ -339,7 +339,7 @@ fn dead_or_stalled_server_is_no_hang() {
         assert!(reason.contains("no longer receives"), "{reason}");
         assert!(ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
         let all_wait = |ended: &Ended| ended.errors(ErrorClass::TimedOut) >= 16;
-        setup.plant = Some(PlantedFault::Stall { after_bytes: 5000 });
+        setup.plant = Some(PlantedFault::Stall(5000));
         setup.window_ns = 300_000_000;
         setup.spec.put(FactorKey::depth, 4);
         let ended = until(&setup, run, all_wait);

@@ -64,7 +64,7 @@ fn wrong_reply_costs_one_call_and_is_named() {
 #[test]
 fn silent_server_times_out() {
     for engine in kinds() {
-        let mut setup = planted(PlantedFault::Stall { after_bytes: 20_000 }, engine);
+        let mut setup = planted(PlantedFault::Stall(20_000), engine);
         setup.spec.put(FactorKey::timeout, 20_000_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
         assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
@@ -77,7 +77,7 @@ fn a_client_that_cannot_send_is_timed_out() {
     // Replies are awaited only when a request has been sent: with a stalled server this one never is.
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
-            let mut setup = planted(PlantedFault::Stall { after_bytes: 1 }, engine);
+            let mut setup = planted(PlantedFault::Stall(1), engine);
             setup.spec.set_level(FactorKey::transport, transport.into());
             setup.spec.put(FactorKey::request, 16 << 20);
             setup.spec.put(FactorKey::response, 1);
@@ -103,7 +103,7 @@ fn death_of_the_server_keeps_the_counts() {
     // The death of one thread of many is not the server's: processes test that for the blocking engine.
     for engine in kinds().filter(|engine| *engine != Engine::Blocking) {
         for connect_per_call in [false, true] {
-            let mut setup = planted(PlantedFault::Die { after_bytes: 50_000 }, engine);
+            let mut setup = planted(PlantedFault::Die(50_000), engine);
             // An hour: the client must notice, not wait.
             setup.window_ns = 3_600_000_000_000;
             setup.warmup_ns = 0;

@@ -401,9 +401,7 @@ fn unavailable_pipe_is_a_reason_to_skip() {
 
 #[test]
 fn planted_fault_changes_bytes_but_not_counts() {
-    for (plant, differs) in
-        [(PlantedFault::RelayLoses { offset: 5 }, "lost"), (PlantedFault::RelayCorrupts { offset: 5 }, "wrong")]
-    {
+    for (plant, differs) in [(PlantedFault::RelayLoses(5), "lost"), (PlantedFault::RelayCorrupts(5), "wrong")] {
         let (behind, to) = blocking_listener();
         let setup = relay_by(RelayMethod::ReadWrite);
         let running = Running::over("tcp", &setup, &Address::Ip(to), Some(1), Some(plant));

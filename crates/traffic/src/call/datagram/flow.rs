@@ -45,7 +45,13 @@ pub struct DatagramFlow {
 
 impl DatagramFlow {
     /// Flow number `flow`, which sends at most `batch` requests at once.
-    pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, batch: usize, arrival: Arrival) -> DatagramFlow {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        recorder: Recorder,
+        flow: usize,
+        batch: usize,
+        arrival: Arrival,
+    ) -> DatagramFlow {
         DatagramFlow {
             batch,
             calls: VecDeque::with_capacity(client.depth),

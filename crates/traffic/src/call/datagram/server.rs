@@ -17,6 +17,7 @@ use bytegauge_sys::uring::Errno;
 
 use crate::EndError;
 use crate::call::datagram::socket::{Admissions, AdmittedSenders, SenderStatus};
+use crate::call::message_bytes::Terms;
 use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::datagram::{Answer, DatagramHandler, ReceiverRing};
 use crate::end::thread_group::Flags;
@@ -53,7 +54,7 @@ pub(super) fn serve(
     socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(EndError::io("bounding a receive"))?;
     let outbox = responder.made_len().map(|len| {
         let mut outbox = Outbox::new(batch, len);
-        (0..batch).for_each(|slot| responder.make(outbox.bytes(slot)));
+        (0..batch).for_each(|slot| responder.terms().write_reply(0, outbox.bytes(slot)));
         outbox
     });
     let mut io = ServerIo {
@@ -100,7 +101,7 @@ impl ServerIo<'_> {
             let request = &*self.inbox.bytes(slot);
             let answer = self.responder.answers(request, arrived.truncated, &from, self.fd, meter);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
-                self.responder.write_head(outbox.bytes(slot), head);
+                self.responder.terms().write_head(head, outbox.bytes(slot));
                 let len = outbox.bytes(slot).len();
                 outbox.set(slot, SlotTarget { len, peer: Some(&from) });
             }
@@ -168,7 +169,7 @@ pub(super) fn serve_by_ring(
 ) -> Result<(Stop, EngineReport), EndError> {
     let mut ring = ReceiverRing::open(setup, is_multishot, true)?;
     if let Some(len) = responder.made_len() {
-        ring.make_replies(len, |reply| responder.make(reply))?;
+        ring.make_replies(len, |reply| responder.terms().write_reply(0, reply))?;
     }
     let mut server = RingServer { responder, fd, meter };
     loop {
@@ -206,7 +207,7 @@ impl DatagramHandler for RingServer<'_> {
     }
 
     fn write_head(&mut self, reply: &mut [u8], head: u64) {
-        self.responder.write_head(reply, head);
+        self.responder.terms().write_head(head, reply);
     }
 
     fn on_sent(&mut self, sent: Result<usize, Errno>) {
@@ -251,21 +252,13 @@ impl DatagramResponder {
         }
     }
 
+    fn terms(&self) -> &Terms {
+        self.worker.shared.terms()
+    }
+
     /// Bytes of a reply that is no echo.
-    pub(super) fn made_len(&self) -> Option<usize> {
-        let terms = self.worker.shared.terms();
-        (!terms.echo).then_some(terms.response)
-    }
-
-    /// Writes the common part of all replies that are no echo.
-    pub(super) fn make(&self, reply: &mut [u8]) {
-        self.worker.shared.terms().write_reply(0, reply);
-    }
-
-    /// Writes the number of the request that a reply is for.
-    #[inline]
-    pub(super) fn write_head(&self, reply: &mut [u8], head: u64) {
-        self.worker.shared.terms().write_head(head, reply);
+    fn made_len(&self) -> Option<usize> {
+        (!self.terms().echo).then_some(self.terms().response)
     }
 
     /// A datagram arrived; `request` is as much of it as the buffer held. It counts if it is a request.
@@ -292,7 +285,7 @@ impl DatagramResponder {
         meter.count(request.len(), request.len());
         self.seen.received += 1;
         self.seen.truncated += u64::from(truncated);
-        let terms = *self.worker.shared.terms();
+        let terms = *self.terms();
         let head = terms.head_of(request).unwrap_or_default();
         if terms.verify && !terms.echo {
             self.worker.check(head, 0, request);

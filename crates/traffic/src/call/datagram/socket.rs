@@ -6,7 +6,6 @@
 //! shorter than the message that it sent; its requests carry no ticket. The server recognises each sender by its address.
 
 use std::collections::HashSet;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -149,11 +148,8 @@ pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), EndErro
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let source = io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("{} of {} flows were not: does a firewall block them?", waiting.len(), sockets.len()),
-            );
-            return Err(EndError::Io { doing: "waiting for admission by the server on the other host".into(), source });
+            let why = format!("{} of {} flows were not: does a firewall block them?", waiting.len(), sockets.len());
+            return Err(EndError::late("waiting for admission by the server on the other host", why));
         }
         // If the network reports that there is no listener, the wait was cut short.
         std::thread::sleep(until.saturating_duration_since(Instant::now()));

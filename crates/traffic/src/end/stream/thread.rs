@@ -268,10 +268,10 @@ fn end_of(carried: &Carried<SinkFlow, false>, setup: &Setup, body: Body, abort: 
 /// A flow ended itself: its data was wrong, or a fault was planted.
 pub(in crate::end) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<EndError> {
     match planted_end {
-        Some(PlantedFault::Die { .. }) if body == Body::Process => std::process::abort(),
+        Some(PlantedFault::Die(_)) if body == Body::Process => std::process::abort(),
         // Without the panic hook: the death is planned, and standard error belongs to the user.
-        Some(PlantedFault::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
-        Some(PlantedFault::Stall { .. }) => {
+        Some(PlantedFault::Die(_)) => std::panic::resume_unwind(Box::new("planted death")),
+        Some(PlantedFault::Stall(_)) => {
             while !abort.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
