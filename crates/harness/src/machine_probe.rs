@@ -8,8 +8,7 @@ use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workloa
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, network, option, resource_limit};
-use bytegauge_traffic::transport::{self, device};
-use bytegauge_traffic::{engine, relay, ring, tls};
+use bytegauge_traffic::{engine, relay, ring, tls, transport};
 
 use crate::cpu_placement;
 
@@ -99,10 +98,7 @@ fn pinning_refused<E>(topology: &Result<Topology, E>) -> Option<String> {
 
 fn probe_transport(catalog: &mut Catalog, level: &Level) {
     let Some(transport) = level.parsed::<Transport>() else { return };
-    let missing = match &transport {
-        Transport::Source(path) => device::probe(path).err(),
-        other => transport::missing(other),
-    };
+    let missing = transport::missing(&transport);
     catalog.note_missing("transport", transport, missing);
 }
 

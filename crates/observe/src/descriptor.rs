@@ -16,7 +16,7 @@ use serde::Serialize;
 const OPTIONS: [KernelOption; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
 
 /// The target of a descriptor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Leads {
     /// A connected socket that was accepted, or a bound one, by its own port or path's owner.
@@ -51,6 +51,7 @@ pub enum Leads {
         path: String,
     },
     /// Anything else: an eventfd, a timer.
+    #[default]
     Other,
 }
 
@@ -96,7 +97,7 @@ pub struct PeerProcess {
 }
 
 /// A descriptor, inspected once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InspectedFd {
     /// Its name in `/proc/PID/fd`.
     pub(super) link: String,
@@ -117,15 +118,7 @@ impl InspectedFd {
     /// Inspects a descriptor of a program with this name and command line; `None` if it is closed by now.
     pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<InspectedFd> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
-        let mut end = InspectedFd {
-            leads: Leads::Other,
-            options: BTreeMap::new(),
-            other: None,
-            peers: BTreeMap::new(),
-            unasked: None,
-            start_up: false,
-            link,
-        };
+        let mut end = InspectedFd { link, ..InspectedFd::default() };
         if end.link.starts_with("socket:") {
             match process_descriptor::descriptor(pid, fd) {
                 Ok(socket) => end.ask(socket.as_fd()),

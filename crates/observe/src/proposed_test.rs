@@ -74,6 +74,17 @@ pub struct DerivedTest {
 }
 
 impl DerivedTest {
+    /// A test of a kind of program, which uses buffers of this size at this end: without a plan.
+    fn new(
+        kind: ProgramKind,
+        observed: &Observed,
+        used: Option<(&EndView, u64)>,
+        summary: impl Into<String>,
+    ) -> DerivedTest {
+        let (summary, tune) = (summary.into(), Suggested::of(observed, used));
+        DerivedTest { kind, summary, assumed: Vec::new(), plan: None, tune, waits: Vec::new() }
+    }
+
     /// The test for the observed behaviour. `name` is the plan's.
     pub fn of(observed: &Observed, name: &str) -> DerivedTest {
         let most = observed.ends.iter().filter(|end| !end.start_up).map(EndView::bytes).max().unwrap_or(0);
@@ -229,16 +240,12 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     };
     let work = work(observed.user_ns_per_byte, &mut assumed);
     let sizes = format!("write-size = \"{writes}\"\nread-size = \"{}\"\n", list(own));
+    let summary =
+        format!("it reads {} at a time from a peer that writes ({writes}): which read size is best?", compact(own));
     DerivedTest {
-        kind: ProgramKind::Reader,
-        summary: format!(
-            "it reads {} at a time from a peer that writes ({writes}): which read size is best?",
-            compact(own)
-        ),
         assumed,
         plan: Some(stream(transport, "reader", end.flows, &sizes, &work)),
-        tune: Suggested::of(observed, Some((end, own))),
-        waits: Vec::new(),
+        ..DerivedTest::new(ProgramKind::Reader, observed, Some((end, own)), summary)
     }
 }
 
@@ -247,13 +254,11 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let own = buffer(side);
     let assumed = vec![format!("the peer's read size is not visible: the plan uses 64K{}", peers_hint(end))];
     let sizes = format!("read-size = \"64K\"\nwrite-size = \"{}\"\n", list(own));
+    let summary = format!("it writes {} at a time to a peer that reads: which write size is best?", compact(own));
     DerivedTest {
-        kind: ProgramKind::Writer,
-        summary: format!("it writes {} at a time to a peer that reads: which write size is best?", compact(own)),
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
-        tune: Suggested::of(observed, Some((end, own))),
-        waits: Vec::new(),
+        ..DerivedTest::new(ProgramKind::Writer, observed, Some((end, own)), summary)
     }
 }
 
@@ -262,13 +267,12 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let mut assumed = vec![format!("the peer is assumed to use the same sizes{}", peers_hint(end))];
     let (in_size, out_size) = (buffer(reads), buffer(writes));
     let work = work(observed.user_ns_per_byte, &mut assumed);
+    let summary = format!(
+        "it reads {} and writes {} at a time, independently of each other: which sizes are best, each way?",
+        compact(in_size),
+        compact(out_size)
+    );
     DerivedTest {
-        kind: ProgramKind::Both,
-        summary: format!(
-            "it reads {} and writes {} at a time, independently of each other: which sizes are best, each way?",
-            compact(in_size),
-            compact(out_size)
-        ),
         assumed,
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nflows = {}\nfinalists = \"all\"\n\n\
@@ -280,8 +284,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             compact(in_size),
             list(out_size),
         )),
-        tune: Suggested::of(observed, Some((end, in_size))),
-        waits: Vec::new(),
+        ..DerivedTest::new(ProgramKind::Both, observed, Some((end, in_size)), summary)
     }
 }
 
@@ -303,18 +306,17 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let work = if serves { work } else { "sum".into() };
     // One pipe goes one way.
     let transport = if transport == "pipe" { "unix" } else { transport };
+    let summary = format!(
+        "it {} requests of {} B with {} B over {}: which engine serves them best?",
+        if serves { "answers" } else { "makes" },
+        request.max(1),
+        response.max(1),
+        match end.flows {
+            1 => "one connection at a time".to_owned(),
+            flows => format!("{flows} connections at once"),
+        }
+    );
     DerivedTest {
-        kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
-        summary: format!(
-            "it {} requests of {} B with {} B over {}: which engine serves them best?",
-            if serves { "answers" } else { "makes" },
-            request.max(1),
-            response.max(1),
-            match end.flows {
-                1 => "one connection at a time".to_owned(),
-                flows => format!("{flows} connections at once"),
-            }
-        ),
         assumed,
         plan: Some(format!(
             "workload = \"call\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nflows = {}\nrequest = {}\nresponse = {}\n\
@@ -323,8 +325,12 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             request.clamp(1, SIZE_MAX),
             response.clamp(1, SIZE_MAX),
         )),
-        tune: Suggested::of(observed, Some((end, buffer(reads)))),
-        waits: Vec::new(),
+        ..DerivedTest::new(
+            if serves { ProgramKind::Server } else { ProgramKind::Client },
+            observed,
+            Some((end, buffer(reads))),
+            summary,
+        )
     }
 }
 
@@ -332,12 +338,11 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let side = end.reads.as_ref().filter(|side| side.totals.bytes > bytes(end.writes.as_ref())).or(end.writes.as_ref());
     let Some(side) = side else { return other(observed, end) };
     let own = buffer(side);
+    let summary = format!(
+        "it relays {} at a time: which buffer size is best, and would another relay method be better?",
+        compact(own)
+    );
     DerivedTest {
-        kind: ProgramKind::Relay,
-        summary: format!(
-            "it relays {} at a time: which buffer size is best, and would another relay method be better?",
-            compact(own)
-        ),
         assumed: vec![
             "both sides are assumed to use one transport; the plan's ends write and read 256K at a time".into(),
         ],
@@ -348,8 +353,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             end.flows.clamp(1, 65_536),
             list(own)
         )),
-        tune: Suggested::of(observed, Some((end, own))),
-        waits: Vec::new(),
+        ..DerivedTest::new(ProgramKind::Relay, observed, Some((end, own)), summary)
     }
 }
 
@@ -367,21 +371,18 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest
     };
     // The largest payload over IPv4; a Unix datagram can have it as well.
     let size = side.moved.most_often.clamp(1, 65_507);
+    let summary = format!(
+        "it {} datagrams of {size} B, {:.1} per call: does batching help?",
+        if kind == ProgramKind::Reader { "takes" } else { "sends" },
+        side.messages_per_call
+    );
     DerivedTest {
-        kind,
-        summary: format!(
-            "it {} datagrams of {size} B, {:.1} per call: does batching help?",
-            if kind == ProgramKind::Reader { "takes" } else { "sends" },
-            side.messages_per_call
-        ),
-        assumed: Vec::new(),
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"sum\"\nflows = {}\nwrite-size = {size}\nengine = \
              \"plain,mmsg\"\nfinalists = \"all\"\n",
             end.flows.clamp(1, 65_536)
         )),
-        tune: Suggested::of(observed, Some((end, buffer(side)))),
-        waits: Vec::new(),
+        ..DerivedTest::new(kind, observed, Some((end, buffer(side))), summary)
     }
 }
 
@@ -391,14 +392,8 @@ fn over_files(observed: &Observed) -> DerivedTest {
     let reads = |end: &&EndView| bytes(end.reads.as_ref()) >= bytes(end.writes.as_ref());
     let own = || observed.ends.iter().filter(is_own);
     let Some(end) = own().find(reads).or(own().next()) else {
-        return DerivedTest {
-            kind: ProgramKind::Other,
-            summary: "it moved no bytes in the samples, except files that it reads at its start".into(),
-            assumed: Vec::new(),
-            plan: None,
-            tune: Suggested::of(observed, None),
-            waits: Vec::new(),
-        };
+        let summary = "it moved no bytes in the samples, except files that it reads at its start";
+        return DerivedTest::new(ProgramKind::Other, observed, None, summary);
     };
     let (Leads::File { path }, Some(side)) = (&end.leads, &end.reads) else { return other(observed, end) };
     let plain = path.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | ','));
@@ -408,34 +403,26 @@ fn over_files(observed: &Observed) -> DerivedTest {
     let own = buffer(side);
     let mut assumed = Vec::new();
     let work = work(observed.user_ns_per_byte, &mut assumed);
+    let summary = format!("it reads {path}, {} at a time: which read size is best?", compact(own));
     DerivedTest {
-        kind: ProgramKind::FileReader,
-        summary: format!("it reads {path}, {} at a time: which read size is best?", compact(own)),
         assumed,
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{path}\"\nprofile = \"observed\"\nread-size = \"{}\"\nfinalists = \
              \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
             list(own)
         )),
-        tune: Suggested::of(observed, Some((end, own))),
-        waits: Vec::new(),
+        ..DerivedTest::new(ProgramKind::FileReader, observed, Some((end, own)), summary)
     }
 }
 
 fn other(observed: &Observed, end: &EndView) -> DerivedTest {
     let own =
         [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.totals.bytes).map_or(65_536, buffer);
-    DerivedTest {
-        kind: ProgramKind::Other,
-        summary: format!(
-            "most of its bytes go over {}, for which there is no test: use bytegauge tune on the program",
-            end.label
-        ),
-        assumed: Vec::new(),
-        plan: None,
-        tune: Suggested::of(observed, Some((end, own))),
-        waits: Vec::new(),
-    }
+    let summary = format!(
+        "most of its bytes go over {}, for which there is no test: use bytegauge tune on the program",
+        end.label
+    );
+    DerivedTest::new(ProgramKind::Other, observed, Some((end, own)), summary)
 }
 
 /// How to look at the other side.

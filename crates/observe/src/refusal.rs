@@ -27,14 +27,9 @@ pub enum ObserveError {
         /// The tracer's name.
         name: String,
     },
-    /// The system does not allow it.
-    #[error("process {pid} may not be traced: {reason}")]
-    NotAllowed {
-        /// The process.
-        pid: u32,
-        /// Why, and what to do.
-        reason: String,
-    },
+    /// The system does not allow it: why, and what to do.
+    #[error("process {0} may not be traced: {1}")]
+    NotAllowed(u32, String),
     /// A 32-bit program.
     #[error(
         "process {0} is a 32-bit program, whose system calls have other numbers: build it for 64 bits, or count with `strace -c -f -p {0}`"
@@ -63,13 +58,11 @@ pub(super) fn must_be_traceable(pid: u32) -> Result<OwnerProcess, ObserveError> 
     let process = OwnerProcess::of(pid).ok_or(ObserveError::NoProcess(pid))?;
     // The kernel accepts a thread's number too, but that is only a part of a program.
     if field("Tgid:") != Some(&pid.to_string()) {
-        return Err(ObserveError::NotAllowed {
-            pid,
-            reason: format!("it is a thread of process {}: pass that number", field("Tgid:").unwrap_or("?")),
-        });
+        let reason = format!("it is a thread of process {}: pass that number", field("Tgid:").unwrap_or("?"));
+        return Err(ObserveError::NotAllowed(pid, reason));
     }
     if pid == std::process::id() {
-        return Err(ObserveError::NotAllowed { pid, reason: "it is bytegauge itself: pass another process".into() });
+        return Err(ObserveError::NotAllowed(pid, "it is bytegauge itself: pass another process".into()));
     }
     if let Some(tracer) = field("TracerPid:").and_then(|text| text.parse().ok()).filter(|tracer| *tracer > 0) {
         return Err(ObserveError::Traced { pid, tracer, name: descriptor::name_of(tracer) });
@@ -87,7 +80,7 @@ pub fn refused(pid: u32, error: io::Error) -> ObserveError {
         io::ErrorKind::Unsupported => ObserveError::Architecture,
         io::ErrorKind::PermissionDenied => {
             let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-            ObserveError::NotAllowed { pid, reason: why_not(scope.trim(), owner(pid), owner(std::process::id())) }
+            ObserveError::NotAllowed(pid, why_not(scope.trim(), owner(pid), owner(std::process::id())))
         }
         _ if error.raw_os_error() == Some(bytegauge_sys::errno::ESRCH) => ObserveError::NoProcess(pid),
         _ => ObserveError::System { pid, source: error },

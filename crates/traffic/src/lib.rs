@@ -48,6 +48,8 @@ use bytegauge_model::{Outcome, TaskReport};
 use bytegauge_sys::option::OptionError;
 use thiserror::Error;
 
+use crate::pattern::Mismatch;
+
 /// Locks a value that a thread which panicked has left whole.
 pub fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -69,42 +71,22 @@ pub enum EndError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// Bytes arrived that were not sent.
-    #[error(
-        "flow {flow}: byte {offset} arrived as {found:#04x}, but was sent as {expected:#04x}: the path corrupts data"
-    )]
-    Corrupt {
-        /// The flow, from 0.
-        flow: usize,
-        /// Offset in the flow's stream.
-        offset: u64,
-        /// The byte the pattern has there.
-        expected: u8,
-        /// The byte that arrived.
-        found: u8,
-    },
-    /// The watchdog ended the trial.
-    #[error("stalled: {what} was not done after {after_ms} ms, so the watchdog ended it")]
-    Stalled {
-        /// The action that did not end.
-        what: String,
-        /// The time waited, milliseconds.
-        after_ms: u64,
-    },
+    /// Bytes arrived on a flow, numbered from 0, that were not sent.
+    #[error("flow {0}: {1}: the path corrupts data")]
+    Corrupt(usize, Mismatch),
+    /// The watchdog ended the trial: the action that did not end, and the time waited, milliseconds.
+    #[error("stalled: {0} was not done after {1} ms, so the watchdog ended it")]
+    Stalled(String, u64),
     /// The other end closed while data was still due.
     #[error("the other end closed in the middle of the trial ({0})")]
     PeerGone(String),
-    /// Completions of a ring found no room, so the kernel stores them in growing memory of its own.
+    /// Completions of a ring found no room, so the kernel stores them in growing memory of its own: the number of rounds until that was
+    /// noticed, and of the operations of a round.
     #[error(
-        "the completion queue overflowed within {rounds} rounds of {batch} (IORING_SQ_CQ_OVERFLOW): completions were not \
+        "the completion queue overflowed within {0} rounds of {1} (IORING_SQ_CQ_OVERFLOW): completions were not \
          taken as they came, so what was counted is not what the ring can do"
     )]
-    Overflowed {
-        /// Rounds until it was noticed.
-        rounds: u64,
-        /// Operations of a round.
-        batch: u32,
-    },
+    Overflowed(u64, u32),
     /// The host's owner allows an end no more bytes.
     #[error("it reached the limit of bytes of its host")]
     UsedUp,
@@ -114,14 +96,10 @@ pub enum EndError {
     /// A program of the user's failed.
     #[error("{0}")]
     Program(String),
-    /// The server of a user's program had no sign of being ready in time, or no connection reached it.
-    #[error("{reason}")]
-    Unserved {
-        /// The reason.
-        reason: String,
-        /// The facts about the server.
-        task: Box<TaskReport>,
-    },
+    /// The server of a user's program had no sign of being ready in time, or no connection reached it: the reason, and the facts about
+    /// the server.
+    #[error("{0}")]
+    Unserved(String, Box<TaskReport>),
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),

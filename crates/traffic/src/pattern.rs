@@ -16,7 +16,8 @@ pub struct Pattern {
 }
 
 /// A byte that differs from the pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset} arrived as {found:#04x}, but was sent as {expected:#04x}")]
 pub struct Mismatch {
     /// Offset in the stream.
     pub offset: u64,
@@ -24,14 +25,6 @@ pub struct Mismatch {
     pub expected: u8,
     /// The byte that was found.
     pub found: u8,
-}
-
-impl Mismatch {
-    /// The fault of a flow in which it was found.
-    pub(crate) fn in_flow(self, flow: usize) -> EndError {
-        let Mismatch { offset, expected, found } = self;
-        EndError::Corrupt { flow, offset, expected, found }
-    }
 }
 
 impl Pattern {

@@ -31,19 +31,15 @@ pub struct Setup {
     /// The levels of the cell.
     pub spec: Spec,
     /// The user's program, of a trial that runs one. The spec has its value and its time limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramTask>,
     /// The networks in which the program and its server are started; `None`: in that of the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub networks: Option<ProgramNetworks>,
     /// How long the program's server may take until it is ready, nanoseconds; `None`: as long as a run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
     /// The host of the end that receives this: where it binds its sockets.
     #[serde(default)]
     pub host: Host,
     /// The agents of a path over several hosts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarPath>,
     /// Warm-up before the window, nanoseconds.
     pub warmup_ns: u64,
@@ -67,13 +63,10 @@ pub struct Setup {
     pub modes_are_shown: bool,
     /// Time that the reader of a stream spins after each read instead of the work of the spec, nanoseconds: the known slowdown
     /// of the self-test.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown_ns: Option<f64>,
     /// A planted fault, for tests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<PlantedFault>,
     /// The limits of the end, if the owner of its host sets any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
 }
 

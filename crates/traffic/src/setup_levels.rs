@@ -4,8 +4,7 @@
 
 use bytegauge_model::{
     Arrivals, EmulatedLink, EndRole, Engine, Fill, Implementation, MessageParts, MessageWrites, Mode, RELAY_BUFFER,
-    RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work,
-    Workload,
+    RelayChoice, RelayMethod, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work, Workload,
 };
 
 use bytegauge_sys::buffer::PageOffset;
@@ -75,14 +74,10 @@ levels! {
     // `Setup::check` refuses calls without one.
     /// Bytes of a request.
     request: usize = request(0) as usize;
-    /// Pause of the server between two parts of a response, nanoseconds.
-    response_gap_ns: u64 = response_gap(0);
     /// How a message of several parts is written.
     message_writes: MessageWrites = message_writes(MessageWrites::Separate);
     /// Whether every call opens a connection of its own.
     connect_per_call: bool = connect_per_call(false);
-    /// Whether the server treats its first read as the whole request, replies and closes.
-    read_once: bool = read_once(false);
     /// Further connections that are open and silent.
     idle_flows: usize = idle_flows(0) as usize;
     /// Flows of a second group of clients that loads the same server at the same time.
@@ -93,8 +88,6 @@ levels! {
     timeout_ns: u64 = timeout(TIMEOUT_NS);
     /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
     reuseport: bool = reuseport(false);
-    /// Whether the sockets of a relay have `TCP_NODELAY`.
-    relay_nodelay: bool = relay_nodelay(true);
     /// The threads of a relay whose method leaves the choice.
     relay_threads: RelayThreads = relay_threads(RelayThreads::Direction);
     // `Setup::check` refuses a ring without one.
@@ -344,11 +337,6 @@ impl Setup {
     pub fn relay_buffer(&self) -> usize {
         let small = || self.relay_method().and_then(RelayMethod::small_buffer);
         self.set_relay_buffer().or_else(small).unwrap_or(RELAY_BUFFER)
-    }
-
-    /// Whether the threads of a relay move to the CPU where bulk data arrives.
-    pub fn relay_follows(&self) -> bool {
-        self.spec.relay_placement() == Some(RelayPlacement::Follows)
     }
 
     /// Capacity to request for each pipe of a relay, bytes; `None`: the kernel's default.

@@ -311,12 +311,9 @@ impl Screen<'_> {
         let lasting = self.task.options().filter(|change| change.row().switching == Switching::Lasts);
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
         if self.task.service.is_some() && !lasting.is_empty() {
-            let names: Vec<String> = lasting.into_iter().map(str::to_owned).collect();
-            let names = join(&names, "and");
-            out.push((
-                "Lasts",
-                format!("connections keep a part of what {names} did after it is set back: new ones may differ more"),
-            ));
+            let names = join(&lasting.into_iter().map(str::to_owned).collect::<Vec<_>>(), "and");
+            let lasts = "did after it is set back: new ones may differ more";
+            out.push(("Lasts", format!("connections keep a part of what {names} {lasts}")));
         }
         out.extend(self.changes.service.iter().map(|row| ("Moved", self.moved(row))));
         if (self.full || self.has_server())
@@ -330,23 +327,14 @@ impl Screen<'_> {
         if let Some(link) = link {
             out.push(("Network", format!("an emulated link between the program and its server: {link}")));
         } else if !self.task.sysctls.is_empty() {
-            out.push((
-                "Network",
-                "the programs run in one of their own, and reach each other over its loopback".into(),
-            ));
+            let own = "the programs run in one of their own, and reach each other over its loopback";
+            out.push(("Network", own.into()));
         }
-        out.extend(
-            self.view
-                .cautions
-                .iter()
-                .take(if self.full { usize::MAX } else { CAUTIONS_MAX })
-                .map(|text| ("Caution", text.clone())),
-        );
+        let cautions = if self.full { usize::MAX } else { CAUTIONS_MAX };
+        out.extend(self.view.cautions.iter().take(cautions).map(|text| ("Caution", text.clone())));
         if let Some(ns) = self.task.filter_ns.filter(|_| self.full) {
-            out.push((
-                "Cost",
-                format!("the filter adds {ns} ns to each system call of the program, in all runs alike"),
-            ));
+            let cost = format!("the filter adds {ns} ns to each system call of the program, in all runs alike");
+            out.push(("Cost", cost));
         }
         out
     }

@@ -141,7 +141,7 @@ impl ServerFlow {
             self.waiting.push_back(u64::from_le_bytes(self.head));
         }
         let shared = &self.worker.shared;
-        if shared.plant().is_some_and(|plant| !shared.planted(plant, shared.served())) {
+        if shared.stalls(|| shared.served()) {
             self.state = ServerState::Stuck;
         }
     }

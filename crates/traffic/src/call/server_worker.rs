@@ -26,6 +26,7 @@ use crate::{EndError, lock};
 pub struct ServerShared {
     terms: Terms,
     pub(super) connect_per_call: bool,
+    /// Whether its first read is the whole request, after which it replies and closes.
     pub(super) read_once: bool,
     /// The parts of a reply, the pause after each, and how they are written.
     pub(super) parts: MessageParts,
@@ -69,9 +70,9 @@ impl ServerShared {
         ServerShared {
             terms: Terms::of(setup),
             connect_per_call: setup.connect_per_call(),
-            read_once: setup.read_once(),
+            read_once: setup.spec.read_once() == Some(true),
             parts: setup.spec.response_parts().unwrap_or(MessageParts::WHOLE),
-            gap_ns: setup.response_gap_ns(),
+            gap_ns: setup.spec.response_gap().unwrap_or(0),
             writes: setup.message_writes(),
             file,
             quickack_again: setup.quickack_again(),
@@ -143,15 +144,14 @@ impl ServerShared {
         &self.setup
     }
 
-    /// The planted fault, if any.
+    /// Performs a planted fault that is due, after `served` requests. Whether to serve no more, but keep connections open.
     #[inline]
-    pub(super) fn plant(&self) -> Option<PlantedFault> {
-        PlantedFault::enabled(self.plant)
+    pub(super) fn stalls(&self, served: impl FnOnce() -> u64) -> bool {
+        PlantedFault::enabled(self.plant).is_some_and(|plant| !self.planted(plant, served()))
     }
 
-    /// Performs a planted fault that is due, after `served` requests. `false`: to serve no more, but keep connections open.
     #[cold]
-    pub(super) fn planted(&self, plant: PlantedFault, served: u64) -> bool {
+    fn planted(&self, plant: PlantedFault, served: u64) -> bool {
         let received = served * self.terms.request as u64;
         match plant {
             PlantedFault::Die(after_bytes) if received >= after_bytes => match self.body {
@@ -242,9 +242,7 @@ impl ServerWorker {
         match self.shared.terms.check_request(head, at, bytes) {
             Ok(()) => self.counts.verified_bytes += bytes.len() as u64,
             Err(mismatch) => {
-                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
-                let fault = EndError::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
-                lock(&self.shared.fault).get_or_insert(fault);
+                lock(&self.shared.fault).get_or_insert(EndError::Corrupt((head >> 40) as usize, mismatch));
             }
         }
     }

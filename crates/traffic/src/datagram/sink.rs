@@ -125,7 +125,7 @@ impl SinkReader {
 
     /// The error in the bytes, if any.
     pub(crate) fn fault(&self) -> Option<EndError> {
-        self.mismatch.map(|mismatch| mismatch.in_flow(self.flow))
+        Some(EndError::Corrupt(self.flow, self.mismatch?))
     }
 
     /// Takes one message: a datagram, or several that were joined. Returns why it stops, if it does.

@@ -37,36 +37,21 @@ const LEAVE_WITH_PROGRAMS: Duration = Duration::from_secs(15);
 /// Why an end does not answer.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// It has died.
-    #[error("the {end} died in the middle of a trial{how}")]
-    Dead {
-        /// Which end.
-        end: EndRole,
-        /// How it died, if known: " (signal: 6 (SIGABRT))".
-        how: String,
-    },
+    /// It has died, and how, if known: " (signal: 6 (SIGABRT))".
+    #[error("the {0} died in the middle of a trial{1}")]
+    Dead(EndRole, String),
     /// It is alive but does not reply.
     #[error("the {0} did not answer in time")]
     Silent(EndRole),
     /// It has another version.
-    #[error("the {end} has version {theirs} of the ends' protocol, and this program {PROTOCOL}: use one version")]
-    OtherVersion {
-        /// Which end.
-        end: EndRole,
-        /// Its version.
-        theirs: u32,
-    },
+    #[error("the {0} has version {1} of the ends' protocol, and this program {PROTOCOL}: use one version")]
+    OtherVersion(EndRole, u32),
     /// Its first reply was not `Hello`.
     #[error("the {0} did not reply as an end of bytegauge: is it another program?")]
     Speechless(EndRole),
-    /// It is on another host that cannot be reached.
-    #[error("the {end} cannot be reached: {why}")]
-    Far {
-        /// Which end.
-        end: EndRole,
-        /// The reason and the next step.
-        why: RemoteError,
-    },
+    /// It is on another host that cannot be reached: the reason and the next step.
+    #[error("the {0} cannot be reached: {1}")]
+    Far(EndRole, RemoteError),
     /// It is on another host, and the session has no line to it.
     #[error("the {0} cannot be reached: the far host is unknown: give --key-file (and --host again)")]
     NoLine(EndRole),
@@ -132,7 +117,6 @@ impl Channel {
         let mut child = command.spawn().map_err(not_started)?;
         // Closes our copy of the other side of its input, so that a process waiting there sees that the end is gone.
         drop(command);
-        let output = child.stdout.take();
         let (outbox, replies) = mpsc::channel();
         let listen = |output| {
             std::thread::Builder::new().name(format!("{}-replies", role.name())).spawn(move || {
@@ -144,14 +128,8 @@ impl Channel {
                 }
             })
         };
-        let listener = match output.map(listen).transpose() {
-            Ok(listener) => listener,
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(not_started(error));
-            }
-        };
+        // Without the thread the process leaves at the end of its input.
+        let listener = child.stdout.take().map(listen).transpose().map_err(not_started)?;
         let line = ChannelLine::Process { child, input: Some(input), listener };
         Ok(Channel { role, line, replies, host: Host::default() })
     }
@@ -175,7 +153,7 @@ impl Channel {
     }
 
     pub(super) fn far(role: EndRole, link: &Arc<dyn RemoteHost>) -> Result<Channel, ChannelError> {
-        let (end, replies) = link.start().map_err(|why| ChannelError::Far { end: role, why })?;
+        let (end, replies) = link.start().map_err(|why| ChannelError::Far(role, why))?;
         Ok(Channel { role, line: ChannelLine::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
     }
 
@@ -189,7 +167,7 @@ impl Channel {
         match self.reply_due(LATE, patience)? {
             Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
             Reply::Hello(Hello { protocol: theirs, .. }) => {
-                return Err(ChannelError::OtherVersion { end: self.role, theirs });
+                return Err(ChannelError::OtherVersion(self.role, theirs));
             }
             _ => return Err(ChannelError::Speechless(self.role)),
         }
@@ -276,7 +254,7 @@ impl Channel {
             ChannelLine::Thread { .. } => String::new(),
             ChannelLine::Far { link, .. } => format!(" on the far host ({})", link.lost()),
         };
-        ChannelError::Dead { end: self.role, how }
+        ChannelError::Dead(self.role, how)
     }
 }
 
@@ -438,7 +416,7 @@ mod tests {
         let link: Arc<dyn RemoteHost> = Arc::new(StoppedHost::default());
         let patience = Duration::from_secs(3600);
         let error = Channel::far(EndRole::Server, &link).unwrap().greeted(patience).unwrap_err();
-        assert!(matches!(&error, ChannelError::Dead { how, .. } if how.contains("no answer")), "{error}");
+        assert!(matches!(&error, ChannelError::Dead(_, how) if how.contains("no answer")), "{error}");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod channel;
 mod client;
-mod datagram;
 mod pool;
 mod relay;
 mod relay_program;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
+use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
@@ -17,7 +17,6 @@ use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadRes
 use crate::engine::Stop;
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
-use crate::planted_fault::PlantedFault;
 use crate::setup::{Setup, TransferLimit};
 use crate::{EndError, counter};
 
@@ -143,10 +142,6 @@ impl ThreadReport {
         part.fault = fault;
         part
     }
-
-    pub(super) fn failed(fault: EndError) -> ThreadReport {
-        ThreadReport { fault: Some(fault), ..ThreadReport::default() }
-    }
 }
 
 /// The sum of the counts of an end's threads. Earlier faults explain later ones; of several faults the first counts.
@@ -174,14 +169,6 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> EndResult {
     report.call = calls.map(|calls| Box::new(calls.report()));
     let used_up = is_used_up.then_some(EndError::UsedUp);
     EndResult { report, fault: used_up.or(early).or(late).or(last), kept }
-}
-
-/// A planted fault: a sink that counts wrongly.
-pub(super) fn overcount(report: &mut EndReport, plant: Option<PlantedFault>, side: Side) {
-    if let (Some(PlantedFault::Overcount(bytes)), Side::Sink) = (plant, side) {
-        report.total_bytes += bytes;
-        report.datagrams.iter_mut().for_each(|datagrams| datagrams.total += bytes);
-    }
 }
 
 /// A meter for one thread of an end that works before `Go`: its schedule begins with the gate's opening.

@@ -129,7 +129,7 @@ fn open(
 }
 
 fn reply(mut report: EndReport, fault: Option<EndError>) -> Reply {
-    if let Some(EndError::Unserved { task, .. }) = &fault {
+    if let Some(EndError::Unserved(_, task)) = &fault {
         report.task = Some(task.clone());
     }
     match fault {

@@ -189,7 +189,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         let (report, reports) = mpsc::channel();
         let mut group = ThreadGroup {
             flags,
-            gate: Arc::new(Gate::new()),
+            gate: Arc::default(),
             what: plan.what.clone(),
             threads: Vec::with_capacity(count),
             handles: Vec::with_capacity(count),
@@ -314,7 +314,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => self.nudge(),
                 Err(RecvTimeoutError::Timeout) => {
                     let after_ms = began.elapsed().as_millis() as u64;
-                    return Some(EndError::Stalled { what: self.what.clone(), after_ms });
+                    return Some(EndError::Stalled(self.what.clone(), after_ms));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Some(dead(&self.what)),
             }
@@ -351,38 +351,25 @@ fn dead(what: &str) -> EndError {
 
 // The gate at which threads wait for `Go`: all start together, or none does.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GateState {
-    Shut,
-    Open { at_ns: u64 },
-    CalledOff,
-}
-
 /// A gate for any number of threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Gate {
-    state: Mutex<GateState>,
+    /// `None` while it is shut; then the time of its opening, or nothing if the trial was called off.
+    state: Mutex<Option<Option<u64>>>,
     changed: Condvar,
     /// The time of opening, for threads that do not wait; 0 until then.
     pub(super) opened_ns: Arc<AtomicU64>,
 }
 
 impl Gate {
-    pub(super) fn new() -> Gate {
-        Gate { state: Mutex::new(GateState::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
-    }
-
     /// Waits, calling `what` at once and repeatedly. Returns the time of opening, nanoseconds of the monotonic clock; `None` if the
     /// trial was called off.
     pub(super) fn wait_doing(&self, every: Duration, mut what: impl FnMut()) -> Option<u64> {
         loop {
             what();
-            let state = lock(&self.state);
-            let waited = self.changed.wait_timeout_while(state, every, |state| *state == GateState::Shut);
-            match *waited.unwrap_or_else(PoisonError::into_inner).0 {
-                GateState::Shut => {}
-                GateState::Open { at_ns } => return Some(at_ns),
-                GateState::CalledOff => return None,
+            let waited = self.changed.wait_timeout_while(lock(&self.state), every, |state| state.is_none());
+            if let Some(opened_ns) = *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                return opened_ns;
             }
         }
     }
@@ -390,18 +377,15 @@ impl Gate {
     pub(super) fn open(&self) {
         let at_ns = monotonic_ns();
         self.opened_ns.store(at_ns, Ordering::Release);
-        self.set(GateState::Open { at_ns });
+        self.set(Some(at_ns));
     }
 
     pub(super) fn call_off(&self) {
-        self.set(GateState::CalledOff);
+        self.set(None);
     }
 
-    fn set(&self, to: GateState) {
-        let mut state = lock(&self.state);
-        if *state == GateState::Shut {
-            *state = to;
-        }
+    fn set(&self, opened_ns: Option<u64>) {
+        lock(&self.state).get_or_insert(opened_ns);
         self.changed.notify_all();
     }
 }

@@ -156,7 +156,7 @@ impl ControlClient {
                 (ClientStep::Done, self.server.take().map(ClientEvent::Results))
             }
             (step, _) => {
-                return Err(ProtocolError::UnexpectedState { found: byte.cast_signed(), doing: step.doing() });
+                return Err(ProtocolError::UnexpectedState(byte.cast_signed(), step.doing()));
             }
         };
         self.step = next;

@@ -26,16 +26,9 @@ const WHY_MAX: usize = 300;
 /// Why a message is none of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A state of the protocol arrived where it has no meaning, or a byte that is no state.
-    #[error(
-        "state {found} arrived while {doing}: the peer is no iperf3 of versions 3.1 to 3.21, or the connection is damaged"
-    )]
-    UnexpectedState {
-        /// The byte, as a signed number.
-        found: i8,
-        /// The step at which it arrived.
-        doing: &'static str,
-    },
+    /// A state of the protocol arrived where it has no meaning, or a byte that is no state: as a signed number, and the step at which it arrived.
+    #[error("state {0} arrived while {1}: the peer is no iperf3 of versions 3.1 to 3.21, or the connection is damaged")]
+    UnexpectedState(i8, &'static str),
     /// A JSON text is longer than its limit.
     #[error("a text of {length} bytes was announced, the limit is {limit}: the peer is no iperf3")]
     TooLong {
@@ -44,14 +37,9 @@ pub enum ProtocolError {
         /// The limit, bytes.
         limit: usize,
     },
-    /// A JSON text cannot be read.
-    #[error("its {what} cannot be read ({why}): the peer is no iperf3 of versions 3.1 to 3.21")]
-    Unreadable {
-        /// The message that was expected.
-        what: &'static str,
-        /// The parser's reason.
-        why: String,
-    },
+    /// A JSON text cannot be read: the message that was expected, and the parser's reason.
+    #[error("its {0} cannot be read ({1}): the peer is no iperf3 of versions 3.1 to 3.21")]
+    Unreadable(&'static str, String),
     /// The server runs a test of another client.
     #[error(
         "the iperf3 server is busy: it serves one client at a time. Try again later, or start a second server with: iperf3 -s -p PORT"
@@ -247,7 +235,7 @@ pub fn stream_id(index: usize) -> u64 {
 /// # Errors
 /// [`ProtocolError::Unreadable`] if the value has no JSON text; both kinds of message here have one.
 pub fn framed(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
-    let unreadable = |why: String| ProtocolError::Unreadable { what: "message", why };
+    let unreadable = |why: String| ProtocolError::Unreadable("message", why);
     let text = serde_json::to_vec(value).map_err(|error| unreadable(error.to_string()))?;
     let length = u32::try_from(text.len()).map_err(|error| unreadable(error.to_string()))?;
     Ok([&length.to_be_bytes()[..], &text].concat())
@@ -293,7 +281,7 @@ impl ControlInput {
         let unreadable = |error: serde_json::Error| {
             // The parser repeats a text that it did not expect.
             let why = error.to_string().chars().take(WHY_MAX).collect();
-            ProtocolError::Unreadable { what, why }
+            ProtocolError::Unreadable(what, why)
         };
         let read = serde_json::from_slice(text).map_err(unreadable)?;
         self.bytes.drain(..4 + length);

@@ -3,7 +3,7 @@
 //! A trial is one test. The data connections are made like all others and are handed to the engine. This file keeps
 //! duplicates: a server that writes stops only after its last write returned, so they are read until then.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -271,20 +271,8 @@ impl ControlConnection {
 
     /// Sends the answers. They are short, and the server reads: they always have room.
     fn flush(&mut self) -> Result<(), EndError> {
-        let output = self.client.take_output();
-        let (mut rest, deadline) = (&output[..], Instant::now() + PATIENCE);
-        while !rest.is_empty() {
-            match socket::send(self.socket.as_fd(), rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(error) if socket::is_transient(&error, During::Transfer) && Instant::now() < deadline => {
-                    let _ = socket::wait(self.socket.as_fd(), Until::Writable, PAUSE.as_nanos() as u64);
-                }
-                Err(error) => {
-                    return Err(EndError::io(format!("writing to the iperf3 server at {}", self.server))(error));
-                }
-            }
-        }
-        Ok(())
+        let written = (&self.socket).write_all(&self.client.take_output());
+        written.map_err(EndError::io(format!("writing to the iperf3 server at {}", self.server)))
     }
 
     /// Waits until the server has closed its side, so that it accepts the next test at once.
@@ -295,7 +283,7 @@ impl ControlConnection {
     fn fault(&self, error: &ProtocolError) -> EndError {
         let text = format!("{}: {error}", self.server);
         match error {
-            ProtocolError::Busy | ProtocolError::UnexpectedState { .. } => EndError::Missing(text),
+            ProtocolError::Busy | ProtocolError::UnexpectedState(..) => EndError::Missing(text),
             _ => EndError::PeerGone(text),
         }
     }
@@ -352,15 +340,11 @@ fn ours(report: &EndReport, seconds: f64, is_udp: bool, server_writes: bool) -> 
     let counts = !server_writes && !is_udp && report.flows.iter().any(|flow| flow.tcp.is_some());
     let streams = report.flows.iter().enumerate().map(|(index, flow)| {
         let datagrams = flow.datagrams.as_deref().copied().unwrap_or_default();
+        let retransmits = flow.tcp.as_ref().and_then(|tcp| tcp.retransmits.get()).filter(|_| counts);
         StreamResult {
             id: stream_id(index),
             bytes: flow.total_bytes,
-            retransmits: flow
-                .tcp
-                .as_ref()
-                .and_then(|tcp| tcp.retransmits.get())
-                .filter(|_| counts)
-                .unwrap_or(NOT_COUNTED),
+            retransmits: retransmits.unwrap_or(NOT_COUNTED),
             packets: datagrams.total.saturating_add(datagrams.missing),
             errors: datagrams.missing,
             end_time: seconds,

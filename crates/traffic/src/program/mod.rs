@@ -340,7 +340,7 @@ impl ProgramRun<'_> {
         let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
         let server_ports = ports.into_iter().collect();
         let task = TaskReport { server_not_ready: true, server_ports, ..TaskReport::default() };
-        EndError::Unserved { reason, task: Box::new(task) }
+        EndError::Unserved(reason, Box::new(task))
     }
 
     /// No connection of the command reached the server that is ready.
@@ -350,10 +350,7 @@ impl ProgramRun<'_> {
         let wrong =
             wrong_port.map_or_else(String::new, |wrong| format!(", and nothing at {wrong}, which the command names"));
         let task = TaskReport { server_unreached: true, wrong_port, ..TaskReport::default() };
-        EndError::Unserved {
-            reason: format!("{reason}; the server listens at port {port}{wrong}"),
-            task: Box::new(task),
-        }
+        EndError::Unserved(format!("{reason}; the server listens at port {port}{wrong}"), Box::new(task))
     }
 
     /// The error of a command, and what its server printed last to its error output: often the cause.

@@ -278,30 +278,24 @@ pub(crate) fn first_to_end(
 
 /// Connections that were opened, attempts that failed, connections that were accepted, packets forwarded to other namespaces, and
 /// datagrams.
-const COUNTS: [&str; 6] = [
-    "Tcp.ActiveOpens",
-    "Tcp.AttemptFails",
-    "Tcp.PassiveOpens",
-    "Ip.ForwDatagrams",
-    "Udp.InDatagrams",
-    "Udp6.InDatagrams",
-];
+const COUNTS: [&str; 5] =
+    ["Tcp.ActiveOpens", "Tcp.AttemptFails", "Tcp.PassiveOpens", "Ip.ForwDatagrams", "Udp.InDatagrams"];
 
 /// The counts before a command.
 pub(super) struct NamespaceCounts(Vec<(Counter, u64)>);
 
 impl NamespaceCounts {
-    /// Reads the counts; `None` without those of TCP.
+    /// Reads the counts; `None` without one of them.
     pub(super) fn before(tables: NetworkTables) -> Option<NamespaceCounts> {
-        let known = COUNTS.into_iter().filter_map(|name| {
+        let read = |name: &str| {
             let counter = Counter::open(tables, name).ok()?;
             let count = counter.read().ok()?;
-            Some((name, counter, count))
-        });
-        let known: Vec<_> = known.collect();
+            Some((counter, count))
+        };
+        let mut counts = COUNTS.into_iter().map(read).collect::<Option<Vec<_>>>()?;
         // Datagrams over IPv6 are not counted where the machine has none.
-        let is_enough = COUNTS[..5].iter().all(|name| known.iter().any(|(other, ..)| other == name));
-        is_enough.then(|| NamespaceCounts(known.into_iter().map(|(_, counter, count)| (counter, count)).collect()))
+        counts.extend(read("Udp6.InDatagrams"));
+        Some(NamespaceCounts(counts))
     }
 
     /// Counts since then; `None` where one cannot be read.

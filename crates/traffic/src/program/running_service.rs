@@ -119,7 +119,7 @@ fn settle_factor(changes: &SocketChanges) -> u32 {
 
 /// An error after which no other trial can be made.
 fn lost(reason: String) -> EndError {
-    EndError::Unserved { reason, task: Box::new(TaskReport { service_lost: true, ..TaskReport::default() }) }
+    EndError::Unserved(reason, Box::new(TaskReport { service_lost: true, ..TaskReport::default() }))
 }
 
 struct ServiceTrial<'a> {

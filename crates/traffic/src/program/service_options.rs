@@ -204,10 +204,8 @@ impl SwitchedSockets {
         changes: &[OptionChange],
         rows: impl Iterator<Item = &'static OptionRow>,
     ) -> SwitchedSockets {
-        let mut options: Vec<SwitchedOption> = Vec::new();
-        for change in changes {
-            options.push(SwitchedOption { row: change.row(), level: change.level.clone() });
-        }
+        let switched = |change: &OptionChange| SwitchedOption { row: change.row(), level: change.level.clone() };
+        let mut options: Vec<SwitchedOption> = changes.iter().map(switched).collect();
         for row in rows.filter(|_| changes.is_empty()) {
             if options.iter().all(|known| known.row.name != row.name) {
                 options.push(SwitchedOption { row, level: None });

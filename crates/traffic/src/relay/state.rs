@@ -67,7 +67,9 @@ impl Upstream {
         let [ours, theirs] = setters(setup.workload());
         let of = |setter, moment| {
             let mut options = wanted(&setup.spec, (setter, moment), setup.transport());
-            options.extend(setup.transport().is_tcp().then(|| option::NO_DELAY.to(setup.relay_nodelay())));
+            options.extend(
+                setup.transport().is_tcp().then(|| option::NO_DELAY.to(setup.spec.relay_nodelay().unwrap_or(true))),
+            );
             options
         };
         // A third host may have no route to the address at which the caller reaches this one.
@@ -154,7 +156,10 @@ impl RelayShared {
 
     /// Accepts no more connections.
     pub(crate) fn shuts(&self) {
-        self.admission.iter().for_each(|admission| admission.shuts(self.listener.as_fd()));
+        if self.admission.as_ref().is_some_and(|admission| admission.shares_port) {
+            // Waiting connections, which were not accepted.
+            agent_callers::pass_on_rest(self.listener.as_fd());
+        }
     }
 
     /// The counts, and the fault if there was one.
@@ -294,13 +299,6 @@ impl RelayAdmission {
             agent_callers::pass_on_unread(connection, &shown[..have]);
         }
         false
-    }
-
-    /// Passes waiting connections on, which were not accepted.
-    pub(super) fn shuts(&self, listener: BorrowedFd<'_>) {
-        if self.shares_port {
-            agent_callers::pass_on_rest(listener);
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 use std::time::Duration;
 
-use bytegauge_model::EngineReport;
+use bytegauge_model::{EngineReport, RelayPlacement};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::{self, Value};
 use bytegauge_sys::socket::{self, During, Until};
@@ -214,7 +214,8 @@ impl ThreadShared<'_> {
 pub(super) fn copy_by<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
-    let mut follower = way.setup.relay_follows().then(Follower::default);
+    let follows = way.setup.spec.relay_placement() == Some(RelayPlacement::Follows);
+    let mut follower = follows.then(Follower::default);
     copy_loop(way, &mut method, &mut share, follower.as_mut())
 }
 

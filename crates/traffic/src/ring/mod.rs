@@ -191,7 +191,7 @@ impl<'a> RingLoop<'a> {
             meter.count_many(lap.completed, lap.enters);
             submitted.add([lap.submitted]);
             if !self.is_undrained() && self.ring.overflowed() {
-                return Err(EndError::Overflowed { rounds: self.rounds, batch: self.setup.submit_batch() });
+                return Err(EndError::Overflowed(self.rounds, self.setup.submit_batch()));
             }
             if !meter.lap(&never) {
                 return Ok(());

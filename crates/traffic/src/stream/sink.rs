@@ -102,7 +102,7 @@ impl SinkFlow {
 
     /// The fault in the bytes, if any.
     pub fn fault(&self) -> Option<EndError> {
-        self.mismatch.map(|mismatch| mismatch.in_flow(self.flow))
+        Some(EndError::Corrupt(self.flow, self.mismatch?))
     }
 
     fn check(&mut self, bytes: &[u8]) -> bool {

@@ -4,9 +4,8 @@
 
 mod admission;
 pub(crate) mod datagram;
-pub mod device;
+mod files;
 pub(crate) mod options;
-mod pipe;
 pub(crate) mod sockets;
 
 use std::io;
@@ -44,8 +43,8 @@ pub(crate) struct Listening {
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub(crate) fn listen(setup: &Setup) -> Result<Listening, EndError> {
     match setup.transport() {
-        _ if !setup.has_two_ends() && !setup.is_external() => Ok(device::alone()),
-        Transport::Pipe => pipe::listen(setup),
+        _ if !setup.has_two_ends() && !setup.is_external() => Ok(files::alone()),
+        Transport::Pipe => files::listen(setup),
         transport if transport.is_datagram() => datagram::listen(setup),
         _ => sockets::listen(setup),
     }
@@ -58,7 +57,7 @@ pub(crate) fn listen(setup: &Setup) -> Result<Listening, EndError> {
 pub(crate) fn connect(address: &Address, setup: &Setup) -> Joined {
     match setup.transport() {
         Transport::Source(_) => Err(EndError::Impossible(format!("there is no writer to {address:?}"))),
-        Transport::Pipe => pipe::connect(address, setup),
+        Transport::Pipe => files::connect(address, setup),
         transport if transport.is_datagram() => datagram::connect(address, setup),
         _ => sockets::connect(address, setup),
     }
@@ -69,8 +68,11 @@ pub(crate) fn protocol(transport: &Transport) -> Option<Protocol> {
     (*transport == Transport::Mptcp).then_some(Protocol::MPTCP)
 }
 
-/// The reason why this machine has no sockets of a transport; `None` where it has.
+/// The reason why this machine lacks a transport: its sockets, or its device or file; `None` where it has it.
 pub fn missing(transport: &Transport) -> Option<String> {
+    if let Transport::Source(path) = transport {
+        return files::probe(path).err();
+    }
     let address = sockets::unbound(transport, &Host::default()).ok()?;
     let bound = sockets::socket(transport, &address).and_then(|socket| socket.bind(&address));
     lacking(transport, &bound.err()?)

@@ -132,11 +132,6 @@ impl DatagramFlow {
         self.log.completed(now_ns, &call, None);
     }
 
-    /// Whether a call is to begin.
-    fn is_due(&self, now_ns: u64) -> bool {
-        self.may_begin(now_ns) && now_ns >= self.due_ns()
-    }
-
     fn may_begin(&self, now_ns: u64) -> bool {
         !self.is_last(now_ns) && self.calls.len() < self.log.client.depth
     }
@@ -258,7 +253,7 @@ impl Flow for DatagramFlow {
         if self.has_late_replies && !self.is_over {
             return if now_ns < self.rests_until_ns { Want::Pause(self.rests_until_ns) } else { Want::Connect };
         }
-        while self.is_due(now_ns) {
+        while self.may_begin(now_ns) && now_ns >= self.due_ns() {
             self.begin(now_ns);
             if self.unsent >= self.batch {
                 break;

@@ -293,8 +293,7 @@ impl DatagramResponder {
         self.worker.begins();
         self.worker.works_on(request);
         self.worker.serves();
-        let shared = &self.worker.shared;
-        if shared.plant().is_some_and(|plant| !shared.planted(plant, self.seen.received)) {
+        if self.worker.shared.stalls(|| self.seen.received) {
             self.is_stuck = true;
             return Answer::Nothing;
         }

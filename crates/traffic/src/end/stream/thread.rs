@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytegauge_model::{Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Transport};
+use bytegauge_model::{DatagramReport, EndCounts, Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Transport};
 use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::socket_memory::drops;
 use bytegauge_sys::{file, io as sys_io};
 
 use crate::EndError;
 use crate::call::ClientCounts;
-use crate::end::datagram;
+use crate::datagram::{self, Packer, SinkReader, SourceLoop, handshake};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{self, DRAIN_SIZE, drain};
 use crate::end::thread_group::{Flags, ThreadStart};
@@ -21,6 +22,7 @@ use crate::flow::{ConnectionEnd, Flow};
 use crate::message::Body;
 use crate::meter::Meter;
 use crate::pace::Pace;
+use crate::path::Shown;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{Carried, SinkFlow, SourceFile, SourceFlow, Streams, receive_buffer};
@@ -29,15 +31,15 @@ use crate::tls::{self, TlsRole};
 use crate::transport::options;
 
 /// One thread's flows: one of them, or all.
-pub(in crate::end) struct StreamThread {
-    pub(in crate::end) setup: Arc<Setup>,
-    pub(in crate::end) side: Side,
-    pub(in crate::end) body: Body,
+pub(super) struct StreamThread {
+    pub(super) setup: Arc<Setup>,
+    pub(super) side: Side,
+    pub(super) body: Body,
     pub(super) alone: bool,
     /// Whether its bytes go to the end that connected, in the second direction.
-    pub(in crate::end) back: bool,
+    pub(super) back: bool,
     pub(super) file: Option<Arc<SourceFile>>,
-    pub(in crate::end) flows: Vec<(usize, Option<OwnedFd>)>,
+    pub(super) flows: Vec<(usize, Option<OwnedFd>)>,
 }
 
 /// Flows after a run.
@@ -58,10 +60,11 @@ impl StreamThread {
     pub(super) fn carry(self, start: ThreadStart<ThreadReport>) -> ThreadReport {
         let setup = Arc::clone(&self.setup);
         let back = self.back;
+        let failed = |fault| ThreadReport { fault: Some(fault), ..ThreadReport::default() };
         let moves_datagrams = setup.transport().is_datagram() && setup.engine() != Engine::Null;
         let mut report = match self.side {
-            Side::Source if moves_datagrams => datagram::write(self, start).unwrap_or_else(ThreadReport::failed),
-            Side::Sink if moves_datagrams => datagram::read(self, start).unwrap_or_else(ThreadReport::failed),
+            Side::Source if moves_datagrams => write_datagrams(self, start).unwrap_or_else(failed),
+            Side::Sink if moves_datagrams => read_datagrams(self, start).unwrap_or_else(failed),
             Side::Source if self.alone || setup.pace().is_free() => self.write::<false>(start),
             Side::Source => self.write::<true>(start),
             Side::Sink => self.read(start),
@@ -266,7 +269,7 @@ fn end_of(carried: &Carried<SinkFlow, false>, setup: &Setup, body: Body, abort: 
 }
 
 /// A flow ended itself: its data was wrong, or a fault was planted.
-pub(in crate::end) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<EndError> {
+fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<EndError> {
     match planted_end {
         Some(PlantedFault::Die(_)) if body == Body::Process => std::process::abort(),
         // Without the panic hook: the death is planned, and standard error belongs to the user.
@@ -293,4 +296,132 @@ fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usiz
     let agrees = if setup.tls() == Tls::None { received == ours || received == ours + 1 } else { received > ours };
     (!agrees)
         .then(|| EndError::Miscounted(format!("flow {flow}: {ours} bytes were counted, the kernel reports {received}")))
+}
+
+// A flow of datagrams: prepared, started at the gate, ended, reported.
+
+/// Prepares memory, waits at the gate, and writes the thread's flow.
+fn write_datagrams(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
+    let (index, number, fd) = flow(&mut stream)?;
+    let (setup, fd) = (&*stream.setup, fd.as_fd());
+    let (prepared, mut packer) = (datagram::sender(setup), Packer::new(setup, number));
+    let flags = start.flags.clone();
+    let run = run(fd, &flags);
+    // The end that connected shows the ticket for another host.
+    let shown = setup.shown_by(number).filter(|_| !setup.goes_back(number));
+    let Some(began_ns) = begin(&mut start, fd, shown, prepared.is_ok()) else { return Ok(ThreadReport::default()) };
+    let mut sender = prepared?;
+    // The control connection has the begin and the end of a test with an iperf3 server.
+    let (agrees, is_far) = (!setup.is_with_iperf3(), setup.far.is_some());
+    let has_reader = !agrees || handshake::await_reader(run, shown.as_ref(), is_far);
+    let mut meter = meter(setup, setup.flows_of_all_ways(), agrees, (began_ns, &flags));
+    let mut sent = DatagramReport::default();
+    let stopped = match has_reader {
+        true => sender.run(&mut packer, run, setup.pace(), &mut meter, &mut sent),
+        // Without a known reader nothing is sent, least of all to another host.
+        false => Ok(Stop::Aborted),
+    };
+    sender.finish(run.abort);
+    meter.close_early();
+    if agrees && !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
+        // The sink must not wait for datagrams that cannot be sent.
+        handshake::announce(fd, is_far, run.abort);
+    }
+    let sent = DatagramReport { total: packer.sent, ..sent };
+    let row = row(fd, setup, (meter.total_bytes(), 0), sent, &meter);
+    let fault = match stopped {
+        Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
+        Ok(Stop::Ended(_)) => Some(EndError::PeerGone("the sink's socket is closed".into())),
+        Err(fault) => Some(fault),
+    };
+    Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], sender.engine()) })
+}
+
+/// The same for a flow that is read.
+fn read_datagrams(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
+    let (index, number, fd) = flow(&mut stream)?;
+    let (setup, fd) = (&*stream.setup, fd.as_fd());
+    let (prepared, mut reader) = (datagram::receiver(setup), SinkReader::new(setup, number));
+    let flags = start.flags.clone();
+    let run = run(fd, &flags);
+    // If this end connected, it shows the ticket.
+    let shown = setup.shown_by(number).filter(|_| setup.goes_back(number));
+    let Some(began_ns) = begin(&mut start, fd, shown, prepared.is_ok()) else { return Ok(ThreadReport::default()) };
+    let mut receiver = prepared?;
+    let agrees = !setup.is_with_iperf3();
+    match shown {
+        _ if !agrees => {}
+        Some(_) => handshake::begin_until_data(fd, run.abort),
+        None => handshake::begin(fd, reader.shown.as_ref(), run.abort),
+    }
+    let mut meter = meter(setup, setup.flows_of_all_ways(), false, (began_ns, &flags));
+    let stopped = receiver.run(&mut reader, run, &mut meter);
+    meter.close_early();
+    let fault = match stopped {
+        Ok(Stop::Time) => {
+            start.closed();
+            if agrees {
+                let drained = receiver.drain(&mut reader, run);
+                handshake::answer(fd);
+                drained.err()
+            } else {
+                None
+            }
+        }
+        Ok(Stop::Aborted | Stop::Done | Stop::Ended(ConnectionEnd::Closed)) => None,
+        Ok(Stop::Ended(ConnectionEnd::Eof)) => {
+            handshake::answer(fd);
+            Some(EndError::PeerGone(format!("{} ended before the window did", setup.transport())))
+        }
+        Ok(Stop::Ended(ConnectionEnd::Failed { errno, .. })) => {
+            Some(EndError::io("receiving datagrams")(io::Error::from_raw_os_error(errno)))
+        }
+        Ok(Stop::Refused) => refused(reader.reader.planted_end, stream.body, &flags.abort),
+        Err(fault) => Some(fault),
+    };
+    let fault = fault.or_else(|| reader.fault());
+    let received = DatagramReport { socket_drops: drops(fd).ok(), ..reader.ledger.counts };
+    let row = row(fd, setup, (reader.bytes, reader.verified_bytes), received, &meter);
+    Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], receiver.engine()) })
+}
+
+/// The thread's flow by its number among those of its direction, and among all, with its socket.
+fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), EndError> {
+    let Some((index, Some(fd))) = stream.flows.pop() else {
+        return Err(EndError::Impossible("datagrams need a socket".into()));
+    };
+    Ok((index, if stream.back { stream.setup.flows() + index } else { index }, fd))
+}
+
+/// Waits at the gate. An end that connected to another host sends its ticket meanwhile, until it is admitted, which it learns only
+/// when the stream begins.
+fn begin(
+    start: &mut ThreadStart<ThreadReport>,
+    fd: BorrowedFd<'_>,
+    shown: Option<Shown>,
+    is_prepared: bool,
+) -> Option<u64> {
+    match shown.filter(|_| is_prepared) {
+        Some(shown) => start.begin_doing(handshake::TICKET_INTERVAL, || handshake::send_ticket(fd, &shown)),
+        None => start.begin(),
+    }
+}
+
+fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
+    SourceLoop { fd, abort: &flags.abort, stop_requested: &flags.stop_requested, limit: flags.limit.as_deref() }
+}
+
+/// The row of a flow: bytes of its whole life, and those that were compared; the counts of its window, and the kernel's facts about the
+/// socket.
+fn row(
+    fd: BorrowedFd<'_>,
+    setup: &Setup,
+    (total_bytes, verified_bytes): (u64, u64),
+    all: DatagramReport,
+    meter: &Meter,
+) -> FlowReport {
+    let window = meter.window();
+    let counts = EndCounts { total_bytes, verified_bytes, ..EndCounts::default() };
+    let datagrams = DatagramReport { datagrams: window.datagrams, packets: window.packets, ..all };
+    FlowReport { tcp: None, counts, datagrams: Some(Box::new(datagrams)), ..options::report(fd, setup) }
 }

@@ -248,7 +248,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         while self.live.load(Ordering::Acquire) > 0 {
             if monotonic_ns() >= until_ns {
                 let what = "threads of the blocking engine that had to stop".into();
-                self.totals.fail(EndError::Stalled { what, after_ms: limit_ns / 1_000_000 });
+                self.totals.fail(EndError::Stalled(what, limit_ns / 1_000_000));
                 return;
             }
             for handle in &*lock(&self.roster) {
@@ -479,6 +479,6 @@ mod tests {
         // The test hangs if there is no limit.
         shared.stop_all(1_000_000);
         assert!(shared.stop.load(Ordering::SeqCst));
-        assert!(matches!(shared.totals.take_fault(), Some(EndError::Stalled { .. })));
+        assert!(matches!(shared.totals.take_fault(), Some(EndError::Stalled(..))));
     }
 }
