@@ -200,9 +200,9 @@ impl ProgramTask {
         server.by_value.is_empty() && !words.any(|word| has_place(word))
     }
 
-    /// The only port that the command names, and whether it is that of an address of this machine, such as `127.0.0.1:7007`. A
-    /// number that is a word of its own may be something else.
-    pub fn port_of_command(&self) -> Option<(u16, bool)> {
+    /// The only port that the command names: that of an address of this machine, such as `127.0.0.1:7007`, before a number that is a word
+    /// of its own, which may be something else.
+    pub fn port_of_command(&self) -> Option<u16> {
         let text = self.command.join(" ");
         let is_end =
             |at: usize| !text[at..].starts_with(|after: char| after.is_alphanumeric() || "}{._-:".contains(after));
@@ -219,7 +219,7 @@ impl ProgramTask {
         let all: BTreeSet<(u16, bool)> = starts.map(number).filter_map(found).collect();
         let is_any_address = all.iter().any(|(_, is_address)| *is_address);
         let mut named = all.into_iter().filter(|(_, is_address)| *is_address == is_any_address);
-        named.next().filter(|_| named.next().is_none())
+        named.next().filter(|_| named.next().is_none()).map(|(port, _)| port)
     }
 
     /// Refuses a task in which the value has no effect, and one that cannot take all of these values.
@@ -367,9 +367,9 @@ mod tests {
     #[test]
     fn the_port_of_a_command_is_found() {
         let port = |script: &str| task(&["/bin/sh", "-c", script]).port_of_command();
-        assert_eq!(port("client.py 7008 --rounds 20 2>&1"), Some((7008, false)));
-        assert_eq!(port("socat -b 8192 - TCP:127.0.0.1:7008"), Some((7008, true)));
-        assert_eq!(port("client.py server.example:7008 {4096/value} {value}"), Some((7008, false)));
+        assert_eq!(port("client.py 7008 --rounds 20 2>&1"), Some(7008));
+        assert_eq!(port("socat -b 8192 - TCP:127.0.0.1:7008"), Some(7008));
+        assert_eq!(port("client.py server.example:7008 {4096/value} {value}"), Some(7008));
         for unknown in ["client.py 7008 8192", "client.py", "client.py -n 1.7008", "x localhost:7008 localhost:7009"] {
             assert_eq!(port(unknown), None, "{unknown}");
         }

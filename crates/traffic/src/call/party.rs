@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use bytegauge_model::{EndRole, Engine, FlowReport};
 use bytegauge_sys::option::SocketOption;
+use bytegauge_sys::socket_memory::drops;
 
 use crate::call::client::{Client, ClientFlow};
 use crate::call::client_counts::ClientCounts;
-use crate::call::datagram::{DatagramFlow, dropped_at};
+use crate::call::datagram::DatagramFlow;
 use crate::call::recorder::{Recorder, Records};
 use crate::call::schedule::{Arrival, Offered};
 use crate::call::server::ServerFlow;
@@ -97,7 +98,7 @@ impl Clients {
 
     /// A flow over datagrams is done, or the time is up.
     pub fn take_back(&mut self, flow: DatagramFlow, socket: Option<OwnedFd>) {
-        flow.finish(socket.as_ref().map_or(0, |fd| dropped_at(fd.as_fd())));
+        flow.finish(socket.as_ref().and_then(|fd| drops(fd.as_fd()).ok()).unwrap_or(0));
         if let Some(fd) = socket {
             self.keep(fd);
         }

@@ -38,9 +38,10 @@ const ADDRESSES_WITH_COOKIES: u32 = 3;
 /// [`EndError::Missing`] if the machine lacks the transport or an option.
 pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     can_open_fast(setup)?;
-    sockets::fit_read(setup, "message", sockets::longest_message(setup))?;
+    let longest = setup.request().max(setup.response());
+    sockets::fit_read(setup, "message", longest)?;
     of_server(setup, Moment::Listening, |socket, address| {
-        sockets::fit_socket(socket, setup, sockets::longest_message(setup))?;
+        sockets::fit_socket(socket, setup, longest)?;
         agent_callers::listen(socket, address, setup.backlog(), setup.shares_port())
             .map_err(|error| unopenable(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))

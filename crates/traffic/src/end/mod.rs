@@ -1,13 +1,12 @@
 //! Ends of a trial: the command loop, the task of each role, the threads and their watchdog, and the channels to them.
 
+mod calls;
 mod channel;
-mod client;
 mod pool;
 mod relay;
 mod relay_program;
 mod runner;
 mod serve;
-mod server;
 mod stream;
 pub mod thread_group;
 

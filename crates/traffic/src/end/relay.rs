@@ -8,8 +8,8 @@ use bytegauge_sys::proc_stat::MachineSample;
 
 use crate::EndError;
 use crate::address::Address;
+use crate::end::calls::enough_files;
 use crate::end::runner::{self, EndResult, ThreadReport, early_meter, summed};
-use crate::end::server::enough_files;
 use crate::end::thread_group::{EndPlan, ThreadStart};
 use crate::message::{Body, Peer, Reply};
 use crate::relay::{self, RelayShared, Upstream};

@@ -186,7 +186,7 @@ pub(super) fn run_running(
     if let Some(reason) = lacks_running(running) {
         return Err(EndError::Program(reason));
     }
-    let charged = relay::charged(running)?;
+    let charged = relay::charged(running).map_err(EndError::io(relay::READING))?;
     if !peer.reply(Reply::Listening(Address::Ip(running.listen))) || !peer.reply(Reply::Ready) {
         return Ok(None);
     }

@@ -99,17 +99,15 @@ impl ThreadReport {
     pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> ThreadReport {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
-        let of_engine =
-            engine.map(|engine| [("epoll_busy_poll", engine.epoll_busy_poll_ns), ("min_wait", engine.min_wait_ns)]);
-        if engine.is_some_and(|engine| engine.mapping_calls > 0) {
-            for (_, row) in &mut rows {
-                Arc::make_mut(&mut row.options).levels.insert("zerocopy_receive".into(), Level::Switch(true));
-            }
+        let mut of_engine = Vec::new();
+        if let Some(engine) = engine {
+            let maps = (engine.mapping_calls > 0).then_some(Level::Switch(true));
+            let [busy_poll, wait] = [engine.epoll_busy_poll_ns, engine.min_wait_ns].map(|ns| ns.map(Level::Number));
+            of_engine = vec![("zerocopy_receive", maps), ("epoll_busy_poll", busy_poll), ("min_wait", wait)];
         }
-        for (factor, ns) in of_engine.into_iter().flatten() {
-            let Some(ns) = ns else { continue };
+        for (factor, level) in of_engine.into_iter().filter_map(|(factor, level)| Some((factor, level?))) {
             for (_, row) in &mut rows {
-                Arc::make_mut(&mut row.options).levels.insert(factor.into(), Level::Number(ns));
+                Arc::make_mut(&mut row.options).levels.insert(factor.into(), level.clone());
             }
         }
         if let Some((_, first)) = rows.first_mut() {

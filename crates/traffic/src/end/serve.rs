@@ -11,7 +11,7 @@ use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 use crate::address::Address;
 use crate::end::runner::{self, EndResult};
 use crate::end::thread_group::EndPlan;
-use crate::end::{client, relay, relay_program, server, stream};
+use crate::end::{calls, relay, relay_program, stream};
 use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;
 use crate::{EndError, engine, pace, program, ring};
@@ -108,9 +108,9 @@ fn open(
     match (setup.workload(), role, address) {
         (Workload::Stream, EndRole::Source | EndRole::Sink, _) => stream::run(peer, role, &setup, address, body),
         (Workload::Call, EndRole::Client | EndRole::Competitor, Some(address)) => {
-            client::run(peer, role, &setup, address, body)
+            calls::run_client(peer, role, &setup, address, body)
         }
-        (Workload::Call, EndRole::Server, _) => server::run(peer, &setup, body),
+        (Workload::Call, EndRole::Server, _) => calls::run_server(peer, &setup, body),
         (Workload::Stream | Workload::Call, EndRole::Relay, _) => match setup.relay() {
             Some(RelayChoice::Method(_)) => relay::run(peer, &setup, address, body),
             Some(RelayChoice::Running(running)) => relay_program::run_running(peer, &setup, running),

@@ -98,7 +98,11 @@ impl Iperf3Session {
         self.control.client.end();
         let server = self.results(report, seconds)?;
         if !self.is_udp {
-            self.last_data(report, &server)?;
+            // What the server wrote before it stopped, until the connections end or all that it counts is here.
+            let (deadline, written) = (Instant::now() + LAST_DATA, total_bytes(&server));
+            while self.server_writes && report.total_bytes < written && Instant::now() < deadline {
+                self.read_data(report, false, deadline)?;
+            }
             compared(report, &server, self.server_writes)?;
         }
         report.iperf3 = Some(Box::new(summary(&server, self.server_writes, self.is_udp)));
@@ -117,7 +121,8 @@ impl Iperf3Session {
                 Some(ClientEvent::Results(server)) => {
                     // It has no more to send; the state that ends the test is for the next one's sake.
                     self.control.flush()?;
-                    self.control.await_close();
+                    // When the server has closed its side, it accepts the next test at once.
+                    let _ = socket::wait(self.control.socket.as_fd(), Until::PeerShut, LAST_DATA.as_nanos() as u64);
                     return Ok(server);
                 }
                 Some(_) => {}
@@ -126,16 +131,6 @@ impl Iperf3Session {
                 None => {}
             }
         }
-    }
-
-    /// Reads what the server wrote before it stopped, until the connections end or all that it counts is here.
-    fn last_data(&mut self, report: &mut EndReport, server: &TestResults) -> Result<(), EndError> {
-        let deadline = Instant::now() + LAST_DATA;
-        let written = total_bytes(server);
-        while self.server_writes && report.total_bytes < written && Instant::now() < deadline {
-            self.read_data(report, false, deadline)?;
-        }
-        Ok(())
     }
 
     /// Waits for data that is not measured, reads once from each connection that has some, and counts the bytes. With `control`, waits
@@ -273,11 +268,6 @@ impl ControlConnection {
     fn flush(&mut self) -> Result<(), EndError> {
         let written = (&self.socket).write_all(&self.client.take_output());
         written.map_err(EndError::io(format!("writing to the iperf3 server at {}", self.server)))
-    }
-
-    /// Waits until the server has closed its side, so that it accepts the next test at once.
-    fn await_close(&self) {
-        let _ = socket::wait(self.socket.as_fd(), Until::PeerShut, LAST_DATA.as_nanos() as u64);
     }
 
     fn fault(&self, error: &ProtocolError) -> EndError {

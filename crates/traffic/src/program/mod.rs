@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::task::LOOPBACK;
 use bytegauge_model::{
-    Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketChanges, SocketsSeen,
-    TaskReport,
+    Counted, EndCounts, EndReport, EndRole, Level, Metric, ProgramTask, ReadyWhen, ServerTask, SocketChanges,
+    SocketsSeen, TaskReport,
 };
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::Usage;
@@ -98,8 +98,6 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     if let Some(changes) = task.changes.as_ref().filter(|changes| changes.service.is_some()) {
         return running_service::run(setup, &task.metric, changes, stop_requested);
     }
-    let cpus = |role| setup.cpu(role, 0).into_iter().collect();
-    let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
     let value = &setup.spec.value().unwrap_or(Level::Absent);
     let bug = |error: bytegauge_model::TextError| EndError::Impossible(error.to_string());
     let changes = task.changes.as_ref();
@@ -115,19 +113,14 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     };
     let host = setup.networks.as_ref().map_or(LOOPBACK, ProgramNetworks::server);
     let run = ProgramRun {
+        setup,
+        task,
         command_filter: filter(false),
         server_filter: filter(true),
-        networks: setup.networks,
         command: task.command_for(value, host).map_err(bug)?,
-        named_port: task.port_of_command().map(|(port, _)| port),
         prepare: task.prepare_for(value, host).map_err(bug)?,
         server: task.server_for(value, host).map_err(bug)?,
-        metric: &task.metric,
-        timeout_ns: setup.run_timeout_ns(),
-        ready_ns: setup.ready_ns.unwrap_or(setup.run_timeout_ns()),
         supervisor: &supervisor,
-        cpus: command_cpus,
-        server_cpus,
         stop_requested,
     };
     let filters = || [&run.command_filter, &run.server_filter].into_iter().flatten();
@@ -163,25 +156,16 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
 
 /// One run of a program, with its value filled in.
 struct ProgramRun<'a> {
-    networks: Option<ProgramNetworks>,
+    setup: &'a Setup,
+    task: &'a ProgramTask,
     command: Vec<String>,
-    /// The only port that the command names.
-    named_port: Option<u16>,
     /// The program that runs before, unmeasured.
     prepare: Option<Vec<String>>,
     /// The server, started before the command and stopped after it.
     server: Option<ServerTask>,
-    metric: &'a Metric,
-    /// How long each of the programs may take, nanoseconds.
-    timeout_ns: u64,
-    /// How long the server may take until it is ready, nanoseconds.
-    ready_ns: u64,
     supervisor: &'a Supervisor,
-    /// The CPU of the command; `None`: not pinned.
-    cpus: Vec<usize>,
     command_filter: Option<FilteredSockets>,
     server_filter: Option<FilteredSockets>,
-    server_cpus: Vec<usize>,
     stop_requested: BorrowedFd<'a>,
 }
 
@@ -189,7 +173,7 @@ impl ProgramRun<'_> {
     fn all(&self, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
-        let events = Events::of(self.metric, self.tables())?;
+        let events = Events::of(&self.task.metric, self.tables())?;
         let Some(task) = &self.server else {
             let mut report = self.measure(None, &events)?;
             let left = sweep(self.supervisor, Duration::ZERO)?;
@@ -233,24 +217,35 @@ impl ProgramRun<'_> {
     /// The rate by CPU time, which is known when the server has ended as well.
     fn rate_by_cpu(&self, report: &mut EndReport) {
         let own_ns = report.cpu_time_ns();
-        if let (Metric::Cpu, Some(task)) = (self.metric, &mut report.task) {
+        if let (Metric::Cpu, Some(task)) = (&self.task.metric, &mut report.task) {
             task.rate = 1e9 / own_ns.saturating_add(task.server_cpu_ns.unwrap_or(0)).max(1) as f64;
         }
     }
 
     /// The kernel's tables of the server's network.
     fn tables(&self) -> NetworkTables {
-        self.networks.as_ref().map_or(NetworkTables::own(), ProgramNetworks::tables)
+        self.setup.networks.as_ref().map_or(NetworkTables::own(), ProgramNetworks::tables)
     }
 
     /// Where the program, or its server, is started.
     fn network(&self, server: bool) -> Result<Option<HeldNetwork>, EndError> {
-        let held = self.networks.as_ref().map(|networks| networks.held(server)).transpose();
+        let held = self.setup.networks.as_ref().map(|networks| networks.held(server)).transpose();
         held.map_err(EndError::io("entering the network of a program"))
     }
 
+    /// How long each of the programs may take from now on.
     fn until(&self) -> Instant {
-        Instant::now() + Duration::from_nanos(self.timeout_ns)
+        Instant::now() + Duration::from_nanos(self.setup.run_timeout_ns())
+    }
+
+    /// The CPU of the command, or of the server; none if it is not pinned.
+    fn cpus(&self, role: EndRole) -> Vec<usize> {
+        self.setup.cpu(role, 0).into_iter().collect()
+    }
+
+    /// How long the server may take until it is ready, nanoseconds.
+    fn ready_ns(&self) -> u64 {
+        self.setup.ready_ns.unwrap_or(self.setup.run_timeout_ns())
     }
 
     fn prepare(&self) -> Result<(), EndError> {
@@ -267,7 +262,7 @@ impl ProgramRun<'_> {
         loop {
             match first_to_end(&mut programs, self.stop_requested, until)? {
                 None => {
-                    let limit = bytegauge_model::Nanos(self.timeout_ns);
+                    let limit = bytegauge_model::Nanos(self.setup.run_timeout_ns());
                     return Err(EndError::Program(format!(
                         "{} took longer than {limit} and was ended: give it less to do, or more time (--timeout, --time)",
                         programs[0].what
@@ -300,8 +295,8 @@ impl ProgramRun<'_> {
         }
         let prints = matches!(task.ready, ReadyWhen::Printed(_));
         let how = StartedIn { looks: prints, filter: self.server_filter.as_ref(), network: self.network(true)? };
-        let mut server = Program::start("the server", &task.command, &self.server_cpus, how)?;
-        let until = Instant::now() + Duration::from_nanos(self.ready_ns);
+        let mut server = Program::start("the server", &task.command, &self.cpus(EndRole::Server), how)?;
+        let until = Instant::now() + Duration::from_nanos(self.ready_ns());
         let sign = task.ready.clone();
         let (mut reported, mut has_reported) = (Instant::now(), false);
         loop {
@@ -329,9 +324,9 @@ impl ProgramRun<'_> {
 
     /// The server's sign did not appear in time.
     fn not_ready(&self, sign: &ReadyWhen, server: &Program) -> EndError {
-        let limit = bytegauge_model::Nanos(self.ready_ns);
+        let limit = bytegauge_model::Nanos(self.ready_ns());
         let ports = listening::ports_of_session(self.tables(), server.pid);
-        let longer = if self.ready_ns < self.timeout_ns { "--time" } else { "--timeout" };
+        let longer = if self.ready_ns() < self.setup.run_timeout_ns() { "--time" } else { "--timeout" };
         let advice = ready_advice(&ports, longer);
         let words = match sign {
             ReadyWhen::Printed(_) => server.last_lines(PRINTED_MAX),
@@ -346,7 +341,8 @@ impl ProgramRun<'_> {
     /// No connection of the command reached the server that is ready.
     fn unreached(&self, reason: &str, ready: &ReadyWhen) -> EndError {
         let ReadyWhen::Tcp(port) = ready else { return EndError::Program(reason.to_owned()) };
-        let wrong_port = self.named_port.filter(|named| named != port && !listening::at_port(self.tables(), *named));
+        let named_port = self.task.port_of_command();
+        let wrong_port = named_port.filter(|named| named != port && !listening::at_port(self.tables(), *named));
         let wrong =
             wrong_port.map_or_else(String::new, |wrong| format!(", and nothing at {wrong}, which the command names"));
         let task = TaskReport { server_unreached: true, wrong_port, ..TaskReport::default() };
@@ -365,7 +361,7 @@ impl ProgramRun<'_> {
     }
 
     fn measure(&self, mut server: Option<&mut Program>, events: &Events) -> Result<EndReport, EndError> {
-        let (metric, stop) = (self.metric, self.stop_requested);
+        let (metric, stop) = (&self.task.metric, self.stop_requested);
         let asked = AskedNumber::before(metric, self.network(true)?, stop)?;
         let how = StartedIn {
             looks: metric.pattern().is_some(),
@@ -375,7 +371,7 @@ impl ProgramRun<'_> {
         let until = self.until();
         let before = events.read()?;
         let began_ns = monotonic_ns();
-        let mut program = Program::start("the command", &self.command, &self.cpus, how)?;
+        let mut program = Program::start("the command", &self.command, &self.cpus(EndRole::Command), how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = events.since(before)?;
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);

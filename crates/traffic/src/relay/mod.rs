@@ -5,7 +5,7 @@
 //! has a line in [`carry`]. Most implement `CopyMethod` (`copy_methods`), so that they run in a thread for each direction (the loop
 //! of `thread_per_direction`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll`
 //! (`flow`), as `uring` and its other modes are on the engine of that name. The others copy a direction to its end
-//! (`thread_only_copies`).
+//! (`copy_methods` too).
 //!
 //! External programs are looked up in `programs`, and run by an end of their own.
 //!
@@ -17,7 +17,6 @@ mod flow;
 mod programs;
 mod sockmap;
 mod state;
-mod thread_only_copies;
 mod thread_per_direction;
 mod tokio;
 
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
 use bytegauge_sys::affinity;
 
-pub(crate) use programs::{charged, version, words};
+pub(crate) use programs::{READING, charged, version, words};
 pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
 pub use state::{RelayShared, Upstream, listen};
 
@@ -72,14 +71,14 @@ pub fn carry(
     let carrying = Carrying { shared, setup, flags, meter };
     let is_faulty = setup.planted().is_some_and(|plant| plant.is_of_relay());
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
-        _ if is_faulty => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
+        _ if is_faulty => thread_per_direction::carry(carrying, &copy_methods::copy_buffer),
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => carry_by::<ReadWrite>(carrying),
-        RelayMethod::StdCopy => thread_per_direction::carry(carrying, &thread_only_copies::std_copy),
-        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &thread_only_copies::copy_buffer),
-        RelayMethod::Bufio => thread_per_direction::carry(carrying, &thread_only_copies::bufio),
+        RelayMethod::StdCopy => thread_per_direction::carry(carrying, &copy_methods::std_copy),
+        RelayMethod::CopyBuffer => thread_per_direction::carry(carrying, &copy_methods::copy_buffer),
+        RelayMethod::Bufio => thread_per_direction::carry(carrying, &copy_methods::bufio),
         RelayMethod::ReadvWritev => carry_by::<Vectored>(carrying),
-        RelayMethod::Pipe => thread_per_direction::carry(carrying, &thread_only_copies::pipe),
+        RelayMethod::Pipe => thread_per_direction::carry(carrying, &copy_methods::pipe),
         RelayMethod::Splice => carry_by::<Splice<false>>(carrying),
         RelayMethod::Sendfile => carry_by::<Splice<true>>(carrying),
         RelayMethod::Hybrid => carry_by::<Hybrid>(carrying),

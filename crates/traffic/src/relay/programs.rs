@@ -94,7 +94,7 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
 }
 
 /// The context of errors while reading `/proc`.
-const READING: &str = "looking for the processes of a relay that runs already";
+pub(crate) const READING: &str = "looking for the processes of a relay that runs already";
 
 /// The reason why a relay that runs already cannot be used, if any, with the next step.
 pub fn lacks_running(relay: &RunningRelay) -> Option<String> {
@@ -121,11 +121,7 @@ pub(crate) struct Charged {
 /// Finds the charged processes: the named one, or all that have a socket which listens for the relay, each with its
 /// descendants. Ancestors of this process are not charged: they hold the socket for another one, and our own processes are
 /// their descendants.
-pub(crate) fn charged(relay: &RunningRelay) -> Result<Charged, EndError> {
-    processes_charged(relay).map_err(EndError::io(READING))
-}
-
-fn processes_charged(relay: &RunningRelay) -> io::Result<Charged> {
+pub(crate) fn charged(relay: &RunningRelay) -> io::Result<Charged> {
     let found: BTreeSet<u32> = match relay.pid {
         Some(pid) => BTreeSet::from([pid]),
         None => listening::of(&listening::sockets_at(relay.listen)).into_values().flatten().collect(),
@@ -149,7 +145,7 @@ fn processes_charged(relay: &RunningRelay) -> io::Result<Charged> {
 
 /// The charged processes, each with its descendants.
 pub fn processes_of(relay: &RunningRelay) -> Vec<u32> {
-    let roots = processes_charged(relay).map(|charged| charged.roots).unwrap_or_default();
+    let roots = charged(relay).map(|charged| charged.roots).unwrap_or_default();
     let trees = roots.into_iter().filter_map(|pid| process_tree::tree(pid).ok());
     trees.flatten().collect::<BTreeSet<u32>>().into_iter().collect()
 }
@@ -162,7 +158,7 @@ pub fn processes_of(relay: &RunningRelay) -> Vec<u32> {
 pub fn used_by_running(relays: &[RunningRelay]) -> io::Result<TreeUse> {
     let mut roots = BTreeSet::new();
     for relay in relays {
-        roots.extend(processes_charged(relay)?.roots);
+        roots.extend(charged(relay)?.roots);
     }
     if roots.is_empty() { Ok(TreeUse::default()) } else { process_tree::used_by(&roots) }
 }
@@ -188,7 +184,7 @@ impl Charged {
     /// # Errors
     /// [`EndError::Program`] if they are others, [`EndError::Io`] if `/proc` cannot be read.
     pub(crate) fn stayed(&self) -> Result<(), EndError> {
-        let now = charged(&self.relay)?.roots;
+        let now = charged(&self.relay).map_err(EndError::io(READING))?.roots;
         if now == self.roots { Ok(()) } else { Err(self.replaced(&now)) }
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn fit(setup: &Setup) -> Result<(), EndError> {
 fn unfit(setup: &Setup) -> Option<String> {
     let (tls, transport) = (setup.tls(), setup.transport());
     let calls = setup.workload() == Workload::Call;
+    let engines = if calls { vec![setup.server_engine(), setup.client_engine()] } else { vec![setup.engine()] };
     let is_stream_socket = transport.is_tcp() || *transport == Transport::Unix;
     match tls {
         Tls::None => None,
@@ -65,15 +66,11 @@ fn unfit(setup: &Setup) -> Option<String> {
         Tls::Rustls if !calls && setup.goes_both_ways() && !setup.has_sockets_each_way() => {
             Some("--tls rustls does not encrypt both directions of one stream: use --direction to or from".into())
         }
-        _ => engines(setup, calls).into_iter().find(|engine| !fits(tls, *engine, calls)).map(|engine| {
+        _ => engines.into_iter().find(|engine| !fits(tls, *engine, calls)).map(|engine| {
             let fitting = if calls || tls == Tls::Kernel { "blocking or epoll" } else { "blocking" };
             format!("engine {engine} does not work with --tls {tls}: use {fitting}")
         }),
     }
-}
-
-fn engines(setup: &Setup, calls: bool) -> Vec<Engine> {
-    if calls { vec![setup.server_engine(), setup.client_engine()] } else { vec![setup.engine()] }
 }
 
 /// The null engine moves nothing, so it encrypts nothing.

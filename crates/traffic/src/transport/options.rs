@@ -209,7 +209,7 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     FlowReport {
         tcp: tcp.as_ref().map(|info| {
             Box::new(TcpReport {
-                mptcp: uses_mptcp(fd, transport),
+                mptcp: (*transport == Transport::Mptcp).then(|| tcp_info::mptcp_info(fd).is_ok_and(|info| info.in_use)),
                 syn_data: info.syn_data.filter(|_| setup.spec.fastopen().is_some()),
                 ..tcp_report(info)
             })
@@ -217,11 +217,6 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
         options: in_force(fd, transport, &setup.spec).into(),
         ..FlowReport::default()
     }
-}
-
-/// Whether a connection of MPTCP uses it; `None` of other transports.
-fn uses_mptcp(fd: BorrowedFd<'_>, transport: &Transport) -> Option<bool> {
-    (*transport == Transport::Mptcp).then(|| tcp_info::mptcp_info(fd).is_ok_and(|info| info.in_use))
 }
 
 /// Bytes that the kernel received on a connection of TCP or MPTCP; `None` where it does not count them.

@@ -198,11 +198,6 @@ pub(crate) fn fit_read(setup: &Setup, what: &str, most: usize) -> Result<(), End
     )))
 }
 
-/// The longest message of a call.
-pub(crate) fn longest_message(setup: &Setup) -> usize {
-    setup.request().max(setup.response())
-}
-
 /// Whether a message fits the send buffer of a socket, whose options are set.
 ///
 /// # Errors

@@ -9,8 +9,8 @@ mod server;
 mod socket;
 
 pub use flow::DatagramFlow;
+pub use socket::bind;
 pub(crate) use socket::{Admissions, let_in};
-pub use socket::{bind, dropped_at};
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -186,7 +186,9 @@ impl Party for DatagramClients<'_> {
                 flow.failed(error.raw_os_error().unwrap_or_default(), *now_ns);
                 if is_sending && is_too_long(&error) {
                     flow.give_up_all();
-                    self.unsendable = Some(too_long(error));
+                    let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of \
+                                 unix-dgram a larger --sndbuf";
+                    self.unsendable = Some(EndError::io(doing)(error));
                 }
                 is_sending
             }
@@ -197,10 +199,4 @@ impl Party for DatagramClients<'_> {
     fn left(&mut self, flow: DatagramFlow, connection: Option<OwnedFd>) {
         self.clients.take_back(flow, connection);
     }
-}
-
-fn too_long(source: io::Error) -> EndError {
-    let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of unix-dgram a \
-                 larger --sndbuf";
-    EndError::Io { doing: doing.into(), source }
 }

@@ -15,7 +15,6 @@ use bytegauge_model::Place;
 use bytegauge_sys::datagram::PeerAddress;
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::socket_memory::drops;
 
 use crate::address::{Address, unbindable};
 use crate::call::socket::of_server;
@@ -189,11 +188,6 @@ pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
             false => EndError::io("binding the server's socket")(error),
         })
     })
-}
-
-/// Datagrams for which a socket had no room, since its creation.
-pub fn dropped_at(fd: BorrowedFd<'_>) -> u64 {
-    drops(fd).unwrap_or(0)
 }
 
 #[cfg(test)]
