@@ -157,7 +157,12 @@ impl ObservedProgram {
         self.is_stopped = false;
         self.ended = sampled.ended || !self.process.is_alive();
         self.counted.find_peers();
-        add(&mut self.cost, &sampled);
+        let (cost, length_ns) = (&mut self.cost, sampled.length.as_nanos() as u64);
+        cost.samples += 1;
+        cost.traced_ns += length_ns;
+        cost.longest_ns = cost.longest_ns.max(length_ns);
+        cost.stops += sampled.cost.stops;
+        cost.held_ns += sampled.cost.held_ns;
         Ok(Some(sampled))
     }
 
@@ -165,7 +170,10 @@ impl ObservedProgram {
     fn rest(&mut self, rest: Duration, signals: &Signals) {
         let from = Instant::now();
         self.pace.begin();
-        pause(rest, signals, self.process, &mut || self.pace.step(&mut self.alone));
+        while from.elapsed() < rest && !signals.any() && self.process.is_alive() {
+            thread::sleep(LOOK.min(rest.saturating_sub(from.elapsed())));
+            self.pace.step(&mut self.alone);
+        }
         self.pace.read(&mut self.alone);
         self.cost.alone_ns += from.elapsed().as_nanos() as u64;
         self.ended = !self.process.is_alive();
@@ -214,22 +222,5 @@ impl ObservedProgram {
             interrupted,
             cost,
         }
-    }
-}
-
-fn add(cost: &mut TracingCost, sampled: &Sampled) {
-    let length_ns = sampled.length.as_nanos() as u64;
-    cost.samples += 1;
-    cost.traced_ns += length_ns;
-    cost.longest_ns = cost.longest_ns.max(length_ns);
-    cost.stops += sampled.cost.stops;
-    cost.held_ns += sampled.cost.held_ns;
-}
-
-fn pause(time: Duration, signals: &Signals, process: OwnerProcess, pace: &mut dyn FnMut()) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && !signals.any() && process.is_alive() {
-        thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        pace();
     }
 }

@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use bytegauge_sys::network::NetworkTables;
-use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
+use bytegauge_sys::{io as sys_io, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
-use crate::EndError;
+use crate::{EndError, program};
 
 /// The most connections that are passed on when a listener closes: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;
@@ -45,8 +45,7 @@ fn refused(error: io::Error, port: u16) -> io::Error {
     if port == 0 || error.kind() != io::ErrorKind::AddrInUse {
         return error;
     }
-    let owner = listening::owner_of_port(NetworkTables::own(), port)
-        .map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"));
+    let owner = program::owner(NetworkTables::own(), port);
     io::Error::new(
         error.kind(),
         format!("{error}: port {port} is taken{owner}, and bytegauge must listen there: end that program"),

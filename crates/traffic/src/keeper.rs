@@ -104,8 +104,13 @@ impl KeptProgram {
     ///
     /// # Errors
     /// If the keeper cannot be waited for.
-    pub fn finish(mut self) -> io::Result<ExitStatus> {
-        self.end()
+    pub fn finish(&mut self) -> io::Result<ExitStatus> {
+        // A keeper that died has closed it already.
+        let _ = self.control.get_ref().shutdown(Shutdown::Both);
+        match ended_within(&mut self.keeper, KEEPER_LEAVE, STEP) {
+            Some(status) => Ok(status),
+            None => self.keeper.wait(),
+        }
     }
 
     fn read_word(&mut self) -> io::Result<String> {
@@ -115,20 +120,11 @@ impl KeptProgram {
             _ => Ok(line.trim_end().to_owned()),
         }
     }
-
-    fn end(&mut self) -> io::Result<ExitStatus> {
-        // A keeper that died has closed it already.
-        let _ = self.control.get_ref().shutdown(Shutdown::Both);
-        match ended_within(&mut self.keeper, KEEPER_LEAVE, STEP) {
-            Some(status) => Ok(status),
-            None => self.keeper.wait(),
-        }
-    }
 }
 
 impl Drop for KeptProgram {
     fn drop(&mut self) {
-        let _ = self.end();
+        let _ = self.finish();
     }
 }
 

@@ -55,12 +55,6 @@ pub struct Clients {
     kept: Vec<OwnedFd>,
 }
 
-/// Whether each flow has a record of its own. In the null engine each has: of the two ways to record, it shows the cost of the
-/// slower one.
-fn records_by_flow(engine: Engine) -> bool {
-    engine.has_thread_a_flow() || engine == Engine::Null
-}
-
 impl Clients {
     /// The clients, from `start_ns` on, in the thread that drives them. They record in `record`, and count completed calls in
     /// `completed`.
@@ -74,7 +68,9 @@ impl Clients {
         record.keep(client.open_ns, client.close_ns);
         let (setup, (threads, index)) = (&share.setup, share.thread);
         let left = (setup.flows() + threads - 1 - index) / threads;
-        let records = Records::new(record, records_by_flow(setup.client_engine()), completed);
+        let engine = setup.client_engine();
+        // In the null engine each flow has a record of its own: of the two ways to record, it shows the cost of the slower one.
+        let records = Records::new(record, engine.has_thread_a_flow() || engine == Engine::Null, completed);
         let samples = Samples::new(setup);
         // Taken from the end.
         share.joined.reverse();
@@ -255,7 +251,7 @@ const SAMPLES: usize = 4;
 #[derive(Debug)]
 pub struct Samples {
     setup: Arc<Setup>,
-    found: Vec<FlowReport>,
+    pub(crate) found: Vec<FlowReport>,
     /// Whether none of them was opened with data, and one is wanted: the first connections request their cookies.
     wants_syn_data: bool,
 }
@@ -281,10 +277,5 @@ impl Samples {
         if self.found.len() < SAMPLES {
             self.found.push(report);
         }
-    }
-
-    /// The samples.
-    pub fn into_reports(self) -> Vec<FlowReport> {
-        self.found
     }
 }

@@ -131,7 +131,7 @@ impl ThreadReport {
             Err(fault) => (EngineReport::default(), Some(fault)),
         };
         let calls = meter.window().watched;
-        let mut found = samples.into_reports().into_iter();
+        let mut found = samples.found.into_iter();
         let mut own = found.next().unwrap_or_default();
         own.total_bytes = meter.total_bytes();
         let mut part = ThreadReport::of(meter, vec![(thread, own)], Some(engine));

@@ -155,8 +155,8 @@ pub struct TestParameters {
     /// How often a paced writer looks at the clock, microseconds.
     pub pacing_timer: u64,
     /// Whether datagrams have counters of eight bytes instead of four.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub udp_counters_64bit: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp_counters_64bit: Option<u64>,
     /// The client's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
@@ -292,10 +292,6 @@ impl ControlInput {
     pub(super) fn room(&self) -> usize {
         (RESULTS_MAX + 4).saturating_sub(self.bytes.len())
     }
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 /// A count as iperf3 writes it: cJSON has only floating-point numbers, some versions write negative ones or switches.

@@ -317,7 +317,7 @@ fn parameters(setup: &Setup) -> TestParameters {
         len,
         bandwidth: setup.rate().filter(|_| writes).map_or(0, share),
         pacing_timer: 1000,
-        udp_counters_64bit: u64::from(is_udp),
+        udp_counters_64bit: is_udp.then_some(1),
         client_version: Some(concat!("bytegauge ", env!("CARGO_PKG_VERSION")).into()),
         ..TestParameters::default()
     }

@@ -466,7 +466,8 @@ fn released(tables: NetworkTables, task: &ServerTask) -> Result<(), EndError> {
     }
 }
 
-fn owner(tables: NetworkTables, port: u16) -> String {
+/// The process that has a port: " by pid 7 (nginx)", or nothing.
+pub(crate) fn owner(tables: NetworkTables, port: u16) -> String {
     listening::owner_of_port(tables, port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
 }
 

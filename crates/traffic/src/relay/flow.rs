@@ -66,11 +66,6 @@ pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
     name.parse().ok()
 }
 
-/// The mode that a method requires but an engine's counters do not prove, if any.
-pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
-    engine::unproven(engine_of(method)?, report)
-}
-
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
 /// It owns its state, and hands data to its partner when the driver, which has both, calls for it: no message takes a lock.

@@ -101,7 +101,7 @@ pub fn missing_requirement(method: RelayMethod) -> Option<String> {
 
 /// The part of its method that a relay's counters do not prove, if any: a requested mode that did not run fails its cell.
 pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
-    flow::unproven(method, report)
+    engine::unproven(flow::engine_of(method)?, report)
 }
 
 fn carry_by<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
