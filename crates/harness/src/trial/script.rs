@@ -100,7 +100,7 @@ impl Script {
             // The configuration of a running relay determines where the end behind it listens.
             setup.host = match setup.relay().and_then(RelayChoice::running) {
                 Some(relay) if role.is_connected_to() => Host::listening_at(relay.upstream),
-                _ => end.host(),
+                _ => end.host,
             };
             let sent = end.send(Command::Open(role, Box::new(setup), address.clone()));
             let opened = match sent.and_then(|()| end.reply_due(LATE, PREPARE)) {

@@ -71,7 +71,8 @@ impl Arrival {
     }
 
     /// Whether calls have intended times, for which a flow waits.
-    pub fn waits(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn waits(&self) -> bool {
         !matches!(self.kind, ArrivalKind::Closed { think_ns: 0 })
     }
 
@@ -230,7 +231,7 @@ pub(super) struct FlowLog {
     pub(super) client: Arc<Client>,
     pub(super) arrival: Arrival,
     pub(super) recorder: Recorder,
-    flow: usize,
+    pub(super) flow: usize,
     /// Since when the flow could begin a call.
     pub(super) free_ns: u64,
     /// Failures in a row.
@@ -243,14 +244,9 @@ impl FlowLog {
         FlowLog { client, arrival, recorder, flow, free_ns: 0, failures: 0, counts: FlowCounts::default() }
     }
 
-    /// The number of the flow's `count`th call.
-    pub(super) fn number(&self, count: u64) -> u64 {
-        Terms::number(self.flow, count)
-    }
-
     /// Begins the call that is due.
     pub(super) fn begin(&mut self, now_ns: u64) -> PendingCall {
-        let number = self.number(self.counts.begun);
+        let number = Terms::number(self.flow, self.counts.begun);
         let due_ns = self.arrival.due_ns();
         let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
         let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns));

@@ -72,8 +72,8 @@ pub struct Channel {
     role: EndRole,
     line: ChannelLine,
     replies: mpsc::Receiver<Reply>,
-    /// Where its end binds its sockets.
-    pub(super) host: Host,
+    /// The end's host, where it binds its sockets.
+    pub host: Host,
 }
 
 #[derive(Debug)]
@@ -172,11 +172,6 @@ impl Channel {
             _ => return Err(ChannelError::Speechless(self.role)),
         }
         Ok(self)
-    }
-
-    /// The end's host.
-    pub fn host(&self) -> Host {
-        self.host
     }
 
     /// Sends a command to the end.
@@ -423,7 +418,7 @@ mod tests {
     fn ends_of_another_version_are_refused() {
         let host = Host { v4: [192, 0, 2, 7].into(), ..Host::default() };
         let hello = |protocol| Reply::Hello(Hello { protocol, host });
-        assert_eq!(beginning_with(hello(PROTOCOL)).unwrap().host(), host);
+        assert_eq!(beginning_with(hello(PROTOCOL)).unwrap().host, host);
         let reason = |word| beginning_with(word).unwrap_err().to_string();
         let theirs = PROTOCOL + 1;
         assert!(reason(hello(theirs)).starts_with(&format!("the server has version {theirs} ")));

@@ -2,7 +2,6 @@
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
-mod admission;
 pub(crate) mod datagram;
 mod files;
 pub(crate) mod options;

@@ -15,6 +15,7 @@ use bytegauge_model::{CallError, ErrorClass, ErrorPhase};
 
 use crate::call::client::Client;
 use crate::call::client_counts::class_of;
+use crate::call::message_bytes::Terms;
 use crate::call::recorder::Recorder;
 use crate::call::schedule::{Arrival, FlowLog, PendingCall};
 use crate::flow::{ConnectionEnd, Flow, Want};
@@ -226,7 +227,7 @@ impl DatagramFlow {
     /// The newest call whose number has this head.
     fn last_with(&self, head: Option<u64>) -> Option<u64> {
         let (terms, newest) = (&self.log.client.terms, self.log.counts.begun.checked_sub(1)?);
-        let before = terms.carried(self.log.number(newest).wrapping_sub(head?));
+        let before = terms.carried(Terms::number(self.log.flow, newest).wrapping_sub(head?));
         newest.checked_sub(before)
     }
 

@@ -104,10 +104,10 @@ proptest! {
                 Step::Arrive(which, stays) if !network.is_empty() => {
                     let at = which % network.len();
                     let (count, mut reply) = network[at].clone();
-                    let waited = flow.calls.iter().any(|call| call.number == flow.log.number(count));
+                    let waited = flow.calls.iter().any(|call| call.number == Terms::number(flow.log.flow, count));
                     let odd = flow.log.counts.datagrams;
                     flow.received(&mut reply, now_ns);
-                    let ours = flow.calls.iter().all(|call| call.number != flow.log.number(count));
+                    let ours = flow.calls.iter().all(|call| call.number != Terms::number(flow.log.flow, count));
                     prop_assert!(ours && flow.log.counts.datagrams.strange == 0);
                     answered += u64::from(waited);
                     // Never taken for another call's.
