@@ -5,7 +5,6 @@
 
 use bytegauge_model::mix;
 
-use crate::EndError;
 
 /// The pattern of one flow.
 #[derive(Clone, Copy, Debug)]
