@@ -12,7 +12,7 @@ use bytegauge_harness::trial::measure;
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::block_order;
 use bytegauge_stats::compare::{Comparison, paired};
-use bytegauge_stats::quantile::median;
+use bytegauge_stats::quantile::{median, moments};
 use bytegauge_sys::affinity;
 use bytegauge_traffic::{EndPool, Setup};
 use thiserror::Error;
@@ -241,9 +241,7 @@ pub(crate) fn slope(points: &[(f64, f64)]) -> (f64, f64) {
 }
 
 fn spread(differences: &[f64]) -> f64 {
-    let n = differences.len() as f64;
-    let mean = differences.iter().sum::<f64>() / n;
-    (differences.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / (n - 1.0)).sqrt()
+    moments(differences).1.sqrt()
 }
 
 /// A number without a target.

@@ -12,6 +12,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::quantile::moments;
+
 /// The fewest sessions that give a bound.
 pub const MIN_SESSIONS: usize = 3;
 
@@ -91,8 +93,7 @@ impl Difference {
 fn difference(sessions: &[Replicate], i: usize, j: usize) -> Difference {
     let values: Vec<f64> = sessions.iter().map(|session| session.means[i] - session.means[j]).collect();
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let (mean, square) = moments(&values);
     let own = sessions.iter().map(|session| session.errors[i][j].powi(2)).sum::<f64>() / n;
     Difference { mean, error: (square / n).sqrt(), square, own, sessions: values.len() }
 }

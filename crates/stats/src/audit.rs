@@ -12,7 +12,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::quantile::student_interval;
+use crate::quantile::{moments, student_interval};
 
 /// Confidence of every audit, as a share. An audit makes no claim, so it does not share its error with interim
 /// analyses.
@@ -115,7 +115,7 @@ fn differences(blocks: &[Vec<Option<f64>>], choice: usize, rival: usize) -> Vec<
 
 fn against(cell: usize, differences: &[f64], level: f64) -> RivalDifference {
     let blocks = differences.len();
-    let mean = differences.iter().sum::<f64>() / blocks.max(1) as f64;
+    let (mean, _) = moments(differences);
     let reach = student_interval(differences, level).filter(|_| blocks >= MIN_BLOCKS);
     RivalDifference { cell, mean, lower: reach.map(|(lower, _)| lower), upper: reach.map(|(_, upper)| upper), blocks }
 }

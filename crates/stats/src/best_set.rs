@@ -46,13 +46,7 @@ pub struct BestSet {
 #[must_use]
 pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, systematic: f64, method: &Method) -> BestSet {
     let pairs = PairedCosts::of(ln_cost);
-    let flips = FlipMethod {
-        level: method.level,
-        seed: method.seed,
-        random_flips: method.random_flips,
-        studentise_each_flip: method.studentise_each_flip,
-    };
-    let critical: Vec<f64> = critical_values(&pairs, &flips).into_iter().map(|c| c * widening).collect();
+    let critical: Vec<f64> = critical_values(&pairs, method).into_iter().map(|c| c * widening).collect();
     let reach = |c: f64, error: f64| systematic + random(c, error, pairs.blocks());
     let cells = 0..pairs.cells();
     let lower: Vec<f64> = cells
@@ -165,17 +159,8 @@ const FLIPS_AT_ONCE: usize = 256;
 /// Blocks whose signs one word holds.
 const WORD: usize = u64::BITS as usize;
 
-/// How the critical values are found.
-pub(crate) struct FlipMethod {
-    pub level: f64,
-    pub seed: u64,
-    pub random_flips: usize,
-    /// `false` is a negative control: it keeps the observed standard error.
-    pub studentise_each_flip: bool,
-}
-
 /// One critical value per cell: the `level` quantile, over flips, of the largest t of "cell minus any other".
-pub(crate) fn critical_values(pairs: &PairedCosts, method: &FlipMethod) -> Vec<f64> {
+fn critical_values(pairs: &PairedCosts, method: &Method) -> Vec<f64> {
     let (blocks, cells) = (pairs.blocks(), pairs.cells());
     if cells < 2 || blocks < 2 {
         return vec![0.0; cells];
@@ -185,7 +170,7 @@ pub(crate) fn critical_values(pairs: &PairedCosts, method: &FlipMethod) -> Vec<f
     }
     let exact = blocks <= EXACT_BLOCKS;
     let flips = if exact { 1 << blocks } else { method.random_flips };
-    let signs_of_flips = signs_of_flips(blocks, flips, method);
+    let signs_of_flips = signs_of_flips(blocks, flips, method.seed);
     let mut largest = vec![vec![f64::NEG_INFINITY; flips]; cells];
     // Process a part of the flips at a time, so that the sums of all cells stay in the cache.
     for from in (0..flips).step_by(FLIPS_AT_ONCE) {
@@ -202,13 +187,13 @@ pub(crate) fn critical_values(pairs: &PairedCosts, method: &FlipMethod) -> Vec<f
 /// two to five blocks the bound from below, of which claims are made, holds in 99 % of cases, with slow trials of one cell alone too
 /// (`few_blocks_hold`).
 fn student(blocks: usize, rivals: usize, level: f64) -> f64 {
-    student_critical(blocks, 1.0 - (1.0 - level) / rivals as f64).expect("two blocks or more")
+    student_critical(blocks as f64 - 1.0, 1.0 - (1.0 - level) / rivals as f64).expect("two blocks or more")
 }
 
 /// The signs of the blocks, one row per flip, one bit per block: all combinations, or random ones above
 /// [`EXACT_BLOCKS`].
-fn signs_of_flips(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<u64>> {
-    let mut random = seeded(method.seed, 0xf11b5);
+fn signs_of_flips(blocks: usize, flips: usize, seed: u64) -> Vec<Vec<u64>> {
+    let mut random = seeded(seed, 0xf11b5);
     let mut row = |flip: usize| -> Vec<u64> {
         if blocks <= EXACT_BLOCKS {
             return vec![flip as u64];
@@ -400,7 +385,7 @@ mod sign_flips_tests {
             let mean = centred.iter().map(|row| row[i]).sum::<f64>() / blocks as f64;
             centred.iter_mut().for_each(|row| row[i] -= mean);
         }
-        let method = FlipMethod { level: 0.95, seed, random_flips: 4999, studentise_each_flip: true };
+        let method = Method { seed, ..Method::default() };
         let got = critical_values(&PairedCosts::of(&centred), &method);
         let expected = by_definition(&centred, 0.95);
         for (got, expected) in got.iter().zip(&expected) {

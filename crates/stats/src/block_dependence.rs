@@ -171,19 +171,12 @@ fn centre(series: &[f64]) -> Vec<f64> {
 
 fn about_median(series: &[f64]) -> Vec<f64> {
     let middle = median(series).unwrap_or(0.0);
-    let signs: Vec<f64> = series
-        .iter()
-        .map(|x| {
-            if x > &middle {
-                1.0
-            } else if x < &middle {
-                -1.0
-            } else {
-                0.0
-            }
-        })
-        .collect();
-    signs
+    series.iter().map(|x| side(*x, middle)).collect()
+}
+
+/// 1 for a value above another one, -1 below it, 0 for equal ones.
+fn side(x: f64, other: f64) -> f64 {
+    f64::from(i8::from(x > other) - i8::from(x < other))
 }
 
 // Tests whether a series rose or fell. Never explains why, and corrects nothing.
@@ -212,17 +205,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         return None;
     }
     let pairs = values.iter().enumerate().flat_map(|(at, one)| values[at + 1..].iter().map(move |other| (one, other)));
-    let s: f64 = pairs
-        .map(|(one, other)| {
-            if other > one {
-                1.0
-            } else if other < one {
-                -1.0
-            } else {
-                0.0
-            }
-        })
-        .sum();
+    let s: f64 = pairs.map(|(one, other)| side(*other, *one)).sum();
     let size = n as f64;
     let variance = size * (size - 1.0) * (2.0 * size + 5.0) / 18.0;
     // Minus one as continuity correction.

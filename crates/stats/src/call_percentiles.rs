@@ -58,52 +58,35 @@ struct CallPart {
 /// The percentiles, as shares.
 const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
+/// A part with its names.
+macro_rules! part {
+    ($name:literal, $read:expr) => {
+        CallPart {
+            mean: concat!($name, "_mean_ns"),
+            read: $read,
+            names: [
+                concat!($name, "_p50_ns"),
+                concat!($name, "_p90_ns"),
+                concat!($name, "_p99_ns"),
+                concat!($name, "_p99_9_ns"),
+                concat!($name, "_p99_99_ns"),
+            ],
+        }
+    };
+}
+
 const PARTS: &[CallPart] = &[
-    CallPart {
-        mean: "total_mean_ns",
-        read: whole,
-        names: ["total_p50_ns", "total_p90_ns", "total_p99_ns", "total_p99_9_ns", "total_p99_99_ns"],
-    },
-    CallPart {
-        mean: "connect_mean_ns",
-        read: |report| TimeDistribution::decode(report.connect.as_ref()?),
-        names: ["connect_p50_ns", "connect_p90_ns", "connect_p99_ns", "connect_p99_9_ns", "connect_p99_99_ns"],
-    },
-    CallPart {
-        mean: "write_mean_ns",
-        read: |report| TimeDistribution::decode(report.write.as_ref()?),
-        names: ["write_p50_ns", "write_p90_ns", "write_p99_ns", "write_p99_9_ns", "write_p99_99_ns"],
-    },
-    CallPart {
-        mean: "first_byte_mean_ns",
-        read: |report| TimeDistribution::decode(report.first_byte.as_ref()?),
-        names: [
-            "first_byte_p50_ns",
-            "first_byte_p90_ns",
-            "first_byte_p99_ns",
-            "first_byte_p99_9_ns",
-            "first_byte_p99_99_ns",
-        ],
-    },
-    CallPart {
-        mean: "gap_mean_ns",
-        read: |report| TimeDistribution::decode(report.gap.as_ref()?),
-        names: ["gap_p50_ns", "gap_p90_ns", "gap_p99_ns", "gap_p99_9_ns", "gap_p99_99_ns"],
-    },
+    part!("total", whole),
+    part!("connect", |report| TimeDistribution::decode(report.connect.as_ref()?)),
+    part!("write", |report| TimeDistribution::decode(report.write.as_ref()?)),
+    part!("first_byte", |report| TimeDistribution::decode(report.first_byte.as_ref()?)),
+    part!("gap", |report| TimeDistribution::decode(report.gap.as_ref()?)),
     // How late the client began calls: from the time at which a call was due and its connection free, to its beginning.
-    CallPart {
-        mean: "late_mean_ns",
-        read: |report| TimeDistribution::decode(report.late.as_ref()?),
-        names: ["late_p50_ns", "late_p90_ns", "late_p99_ns", "late_p99_9_ns", "late_p99_99_ns"],
-    },
+    part!("late", |report| TimeDistribution::decode(report.late.as_ref()?)),
 ];
 
 /// Urgent messages of a stream, from the moment when one was due until it was read.
-const URGENT: &[CallPart] = &[CallPart {
-    mean: "urgent_mean_ns",
-    read: whole,
-    names: ["urgent_p50_ns", "urgent_p90_ns", "urgent_p99_ns", "urgent_p99_9_ns", "urgent_p99_99_ns"],
-}];
+const URGENT: &[CallPart] = &[part!("urgent", whole)];
 
 /// The means and the percentiles with enough calls, from the clients of a cell's trials; in a stream, those of its urgent messages.
 pub fn percentiles(workload: Workload, reports: &[&CallReport], level: f64) -> Vec<NamedEstimate> {

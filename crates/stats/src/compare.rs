@@ -11,9 +11,9 @@
 
 use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS};
 use crate::outlier::limit;
+use crate::quantile::{moments, student_critical};
 use schemars::JsonSchema;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Earlier sessions that a comparison of stored runs needs.
 pub const MIN_SESSIONS: usize = 5;
@@ -121,21 +121,12 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
 }
 
 fn by_student(mean: f64, error: f64, freedom: f64, n: usize, level: f64) -> Comparison {
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("a degree of freedom");
-    let reach = student.inverse_cdf(0.5 + level / 2.0) * error;
+    let reach = student_critical(freedom, level).expect("a degree of freedom") * error;
     Comparison { difference: mean, lower: mean - reach, upper: mean + reach, n }
 }
 
 fn inconclusive(difference: f64, n: usize) -> Comparison {
     Comparison { difference, lower: f64::NEG_INFINITY, upper: f64::INFINITY, n }
-}
-
-/// Mean (0 without values) and sample variance (0 for fewer than two).
-fn moments(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n.max(1.0);
-    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    (mean, square / (n - 1.0).max(1.0))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::fmt;
 use crate::best_set::{BestSet, best_set, random};
 use crate::block_dependence::{FEW_BLOCKS, MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
-use crate::quantile::student_critical;
+use crate::quantile::{moments, student_critical};
 
 /// A cell that is missing from more than this share of the blocks leaves the group. A cell that is missing from fewer
 /// makes those blocks incomplete.
@@ -446,11 +446,9 @@ pub fn judge(differences: &[f64], widening: f64, groups: usize) -> Option<Twin> 
     if blocks < 2 {
         return None;
     }
-    let n = blocks as f64;
-    let mean = differences.iter().sum::<f64>() / n;
-    let variance = differences.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let error = widening * (variance / n).sqrt();
-    let quantile = |level: f64| student_critical(blocks, level).expect("two blocks or more");
+    let (mean, variance) = moments(differences);
+    let error = widening * (variance / blocks as f64).sqrt();
+    let quantile = |level: f64| student_critical(blocks as f64 - 1.0, level).expect("two blocks or more");
     let alarm_level = 1.0 - (1.0 - ALARM_LEVEL) / groups.max(1) as f64;
     Some(Twin {
         difference: mean,

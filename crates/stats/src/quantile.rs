@@ -99,22 +99,28 @@ pub fn sign_interval(values: &[f64], level: f64) -> MedianEstimate {
     }
 }
 
-/// Student's two-sided critical value of the mean of `values` values at `level` (0.95); `None` for fewer than two values.
-pub(crate) fn student_critical(values: usize, level: f64) -> Option<f64> {
-    let student = StudentsT::new(0.0, 1.0, values as f64 - 1.0).ok().filter(|_| values > 1)?;
-    Some(student.inverse_cdf(0.5 + level / 2.0))
+/// Student's two-sided critical value at `level` (0.95); `None` without a degree of freedom.
+pub(crate) fn student_critical(freedom: f64, level: f64) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(0.5 + level / 2.0))
 }
 
 /// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For a few values that
 /// are close to normal: differences of two similar quantities, or means of many values.
 #[must_use]
 pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
-    let n = values.len() as f64;
-    let critical = student_critical(values.len(), level)?;
-    let mean = values.iter().sum::<f64>() / n;
-    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    let reach = critical * (square / (n - 1.0) / n).sqrt();
+    let critical = student_critical(values.len() as f64 - 1.0, level)?;
+    let (mean, variance) = moments(values);
+    let reach = critical * (variance / values.len() as f64).sqrt();
     Some((mean - reach, mean + reach))
+}
+
+/// Mean (0 without values) and sample variance (0 for fewer than two).
+#[must_use]
+pub fn moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    (mean, square / (n - 1.0).max(1.0))
 }
 
 /// Number of means into which the rounds of a session are merged, where two sessions without a common block are

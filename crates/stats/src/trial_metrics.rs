@@ -17,48 +17,36 @@ pub struct TrialMetric {
     pub of: fn(&Trial) -> Option<f64>,
 }
 
+const fn metric(name: &'static str, unit: &'static str, of: fn(&Trial) -> Option<f64>) -> TrialMetric {
+    TrialMetric { name, unit, of }
+}
+
 /// Bytes of a program of the user.
-pub const THROUGHPUT: TrialMetric = TrialMetric { name: "throughput", unit: "bytes/s", of: Trial::rate };
+pub const THROUGHPUT: TrialMetric = metric("throughput", "bytes/s", Trial::rate);
 
 /// Whatever a program prints of itself.
-pub const PRINTED: TrialMetric = TrialMetric { name: "printed", unit: "printed", of: Trial::rate };
+pub const PRINTED: TrialMetric = metric("printed", "printed", Trial::rate);
 
 /// Runs for each second of CPU time.
-pub const CPU_RUNS: TrialMetric = TrialMetric { name: "cpu_runs", unit: "runs/CPU s", of: Trial::rate };
+pub const CPU_RUNS: TrialMetric = metric("cpu_runs", "runs/CPU s", Trial::rate);
 
 /// One event more than were counted, so that a run without any has a rate.
-pub const EVENTS: TrialMetric = TrialMetric { name: "events", unit: "runs/M events", of: Trial::rate };
+pub const EVENTS: TrialMetric = metric("events", "runs/M events", Trial::rate);
 
 /// Estimates of programs of the user.
 pub const MORE_OF_RUNS: &[TrialMetric] = &[
-    TrialMetric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
-    TrialMetric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
-    TrialMetric {
-        name: "server_cpu_ns_per_run",
-        unit: "ns",
-        of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64),
-    },
-    TrialMetric {
-        name: "events_per_run",
-        unit: "events",
-        of: |trial| trial.task()?.events.map(|events| events as f64),
-    },
+    metric("ns_per_run", "ns", |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64)),
+    metric("cpu_ns_per_run", "ns", Trial::cpu_ns_per_run),
+    metric("server_cpu_ns_per_run", "ns", |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64)),
+    metric("events_per_run", "events", |trial| trial.task()?.events.map(|events| events as f64)),
 ];
 
 /// Estimates of rings. A loop that takes no completions has submissions only.
 pub const MORE_OF_RINGS: &[TrialMetric] = &[
-    TrialMetric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
-    TrialMetric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
-    TrialMetric {
-        name: "submissions_per_second",
-        unit: "NOPs/s",
-        of: |trial| per_second(trial, trial.ring()?.submitted),
-    },
-    TrialMetric {
-        name: "system_calls_per_second",
-        unit: "calls/s",
-        of: |trial| per_second(trial, trial.ring()?.enters),
-    },
+    metric("ns_per_nop", "ns", |trial| trial.rate().map(|rate| 1e9 / rate)),
+    metric("cpu_ns_per_nop", "ns", Trial::cpu_ns_per_nop),
+    metric("submissions_per_second", "NOPs/s", |trial| per_second(trial, trial.ring()?.submitted)),
+    metric("system_calls_per_second", "calls/s", |trial| per_second(trial, trial.ring()?.enters)),
 ];
 
 /// A count within the window, per second of the window that the rate has.
@@ -68,37 +56,21 @@ fn per_second(trial: &Trial, count: u64) -> Option<f64> {
 
 /// Estimates of streams.
 pub const MORE: &[TrialMetric] = &[
-    TrialMetric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
-    TrialMetric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
-    TrialMetric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
-    TrialMetric {
-        name: "ns_per_write_call",
-        unit: "ns",
-        of: |trial| trial.sink_side().and(trial.source_side()).and_then(ns_per_call),
-    },
-    TrialMetric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
-    TrialMetric { name: READER_MAPPED, unit: "share", of: reader_mapped_share },
-    TrialMetric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
-    TrialMetric {
-        name: "source_cpu_ns_per_byte",
-        unit: "ns/byte",
-        of: |trial| end_cpu_ns_per_byte(trial.source_side()?),
-    },
-    TrialMetric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
-    TrialMetric {
-        name: "datagrams_per_second",
-        unit: "datagrams/s",
-        of: |trial| per_second(trial, arrived(trial)?.datagrams),
-    },
-    TrialMetric {
-        name: "packets_per_second",
-        unit: "packets/s",
-        of: |trial| per_second(trial, arrived(trial)?.packets),
-    },
-    TrialMetric { name: TO, unit: "bytes/s", of: |trial| one_way(trial, false) },
-    TrialMetric { name: FROM, unit: "bytes/s", of: |trial| one_way(trial, true) },
-    TrialMetric { name: NEAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, false) },
-    TrialMetric { name: FAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, true) },
+    metric("calls_per_second", "calls/s", |trial| calls_per_second(trial.sink_side()?)),
+    metric("write_calls_per_second", "calls/s", |trial| calls_per_second(trial.source_side()?)),
+    metric("ns_per_call", "ns", |trial| ns_per_call(trial.ends.measuring()?)),
+    metric("ns_per_write_call", "ns", |trial| trial.sink_side().and(trial.source_side()).and_then(ns_per_call)),
+    metric(WRITER_COPIED, "share", |trial| copied_share(trial, EndRole::Source)),
+    metric(READER_MAPPED, "share", reader_mapped_share),
+    metric("cpu_ns_per_byte", "ns/byte", Trial::cpu_ns_per_byte),
+    metric("source_cpu_ns_per_byte", "ns/byte", |trial| end_cpu_ns_per_byte(trial.source_side()?)),
+    metric("sink_cpu_ns_per_byte", "ns/byte", |trial| end_cpu_ns_per_byte(trial.sink_side()?)),
+    metric("datagrams_per_second", "datagrams/s", |trial| per_second(trial, arrived(trial)?.datagrams)),
+    metric("packets_per_second", "packets/s", |trial| per_second(trial, arrived(trial)?.packets)),
+    metric(TO, "bytes/s", |trial| one_way(trial, false)),
+    metric(FROM, "bytes/s", |trial| one_way(trial, true)),
+    metric(NEAR_CPUS, "CPUs", |trial| cpus_of_host(trial, false)),
+    metric(FAR_CPUS, "CPUs", |trial| cpus_of_host(trial, true)),
 ];
 
 /// Where bytes go both ways at once: the rate of those that come from the end that connected.
@@ -137,26 +109,16 @@ pub const WRITER_COPIED: &str = "writer_copied_share";
 /// Share of the bytes that a reader's kernel mapped, of a reader that asked for it.
 pub const READER_MAPPED: &str = "reader_mapped_share";
 
-const CPUS_OF_RELAY: TrialMetric = TrialMetric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus };
-const COPIED_BY_RELAY: TrialMetric = TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share };
+const CPUS_OF_RELAY: TrialMetric = metric("relay_cpus", "CPUs", Trial::relay_cpus);
+const COPIED_BY_RELAY: TrialMetric = metric(RELAY_COPIED, "share", |trial| copied_share(trial, EndRole::Relay));
 
 /// Estimates of relays of streams.
 pub const OF_STREAM_RELAYS: &[TrialMetric] = &[
-    TrialMetric {
-        name: "relay_cpu_s_per_gib",
-        unit: "s/GiB",
-        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
-    },
-    TrialMetric {
-        name: RELAY_SYSTEM_CALLS[0],
-        unit: "system calls/MiB",
-        of: |trial| Some(relay_system_calls(trial)? * MIB),
-    },
-    TrialMetric {
-        name: RELAY_SWITCHES[0],
-        unit: "context switches/MiB",
-        of: |trial| Some(relay_switches(trial)? * MIB),
-    },
+    metric("relay_cpu_s_per_gib", "s/GiB", |trial| {
+        trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9)
+    }),
+    metric(RELAY_SYSTEM_CALLS[0], "system calls/MiB", |trial| Some(relay_system_calls(trial)? * MIB)),
+    metric(RELAY_SWITCHES[0], "context switches/MiB", |trial| Some(relay_switches(trial)? * MIB)),
     CPUS_OF_RELAY,
     COPIED_BY_RELAY,
 ];
@@ -165,13 +127,9 @@ pub const OF_STREAM_RELAYS: &[TrialMetric] = &[
 pub const OF_CALL_RELAYS: &[TrialMetric] = &[
     CPUS_OF_RELAY,
     COPIED_BY_RELAY,
-    TrialMetric {
-        name: "relay_cpu_s_per_million_calls",
-        unit: "µs/call",
-        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
-    },
-    TrialMetric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },
-    TrialMetric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
+    metric("relay_cpu_s_per_million_calls", "µs/call", |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9)),
+    metric(RELAY_SYSTEM_CALLS[1], "system calls/call", relay_system_calls),
+    metric(RELAY_SWITCHES[1], "context switches/call", relay_switches),
 ];
 
 /// System calls of bytegauge's own relays, for a MiB of a stream or for a call.
@@ -201,20 +159,16 @@ fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
     (counted > 0.0 && units > 0.0).then(|| counted / units)
 }
 
-fn relay_copied_share(trial: &Trial) -> Option<f64> {
-    let engine = trial.end(EndRole::Relay)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
-    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
-}
-
-fn writer_copied_share(trial: &Trial) -> Option<f64> {
-    let engine = trial.end(EndRole::Source)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
-    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+/// Share of the sends of an end that asked for no copy and were copied.
+fn copied_share(trial: &Trial, end: EndRole) -> Option<f64> {
+    let engine = trial.end(end)?.engine.as_deref()?;
+    ratio(engine.zero_copy_copied, engine.zero_copy)
 }
 
 fn reader_mapped_share(trial: &Trial) -> Option<f64> {
     let sink = trial.end(EndRole::Sink)?;
     let engine = sink.engine.as_deref().filter(|engine| engine.mapping_calls > 0)?;
-    (sink.total_bytes > 0).then(|| engine.mapped_bytes as f64 / sink.total_bytes as f64)
+    ratio(engine.mapped_bytes, sink.total_bytes)
 }
 
 /// Counts of datagrams at the sink.
@@ -224,28 +178,16 @@ fn arrived(trial: &Trial) -> Option<&DatagramReport> {
 
 /// Estimates of calls. The server's CPU time is the cost of an answer; the client's is the cost of measuring it.
 pub const MORE_OF_CALLS: &[TrialMetric] = &[
-    TrialMetric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
-    TrialMetric {
-        name: "calls_per_server_cpu_second",
-        unit: "calls/s",
-        of: |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns),
-    },
-    TrialMetric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
-    TrialMetric {
-        name: "round_trips_per_minute",
-        unit: "calls/min",
-        of: |trial| round_trips_per_minute(trial.client()?),
-    },
-    TrialMetric {
-        name: "server_system_calls_per_call",
-        unit: "system calls",
-        of: |trial| trial.end(EndRole::Server).and_then(|server| system_calls_per_call(server, server.calls)),
-    },
-    TrialMetric {
-        name: "client_system_calls_per_call",
-        unit: "system calls",
-        of: |trial| system_calls_per_call(trial.end(EndRole::Client)?, trial.calls),
-    },
+    metric("server_cpu_ns_per_call", "ns", Trial::server_cpu_ns_per_call),
+    metric("calls_per_server_cpu_second", "calls/s", |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns)),
+    metric("client_cpu_ns_per_call", "ns", client_cpu_ns_per_call),
+    metric("round_trips_per_minute", "calls/min", |trial| round_trips_per_minute(trial.client()?)),
+    metric("server_system_calls_per_call", "system calls", |trial| {
+        trial.end(EndRole::Server).and_then(|server| system_calls_per_call(server, server.calls))
+    }),
+    metric("client_system_calls_per_call", "system calls", |trial| {
+        system_calls_per_call(trial.end(EndRole::Client)?, trial.calls)
+    }),
 ];
 
 /// A cost of one trial, nanoseconds; `None` where it is not known.
