@@ -237,7 +237,7 @@ mod tests {
     fn the_first_change_has_known_fields() {
         let read = |file: &str| fs::read_to_string(cargo::root().join(file)).unwrap();
         let (text, row) = (read("CONTRIBUTING.md"), read("crates/model/src/factor/row.rs"));
-        let (_, sample) = text.split_once("= Factor {\n").unwrap();
+        let (_, sample) = text.split_once("= OPTION {\n").unwrap();
         let fields = sample.lines().map_while(|line| line.strip_prefix("    ")?.split_once(": "));
         let fields: Vec<&str> = fields.map(|(name, _)| name).collect();
         assert!(fields.len() > 3, "{fields:?}");

@@ -89,10 +89,12 @@ pub enum UringKind {
     ZeroCopy,
 }
 
-impl UringMode {
-    const fn of(kind: UringKind, sqpoll: bool) -> Engine {
-        Engine::Uring(UringMode { kind, sqpoll })
-    }
+const fn uring(kind: UringKind) -> Engine {
+    Engine::Uring(UringMode { kind, sqpoll: false })
+}
+
+const fn sqpoll(kind: UringKind) -> Engine {
+    Engine::Uring(UringMode { kind, sqpoll: true })
 }
 
 /// The role of an end in its workload.
@@ -250,45 +252,30 @@ pub const ENGINES: &[EngineRow] = &[
         CALLS,
     ),
     row(Engine::Tokio, "tokio", "the Tokio runtime, a single-threaded one per thread", CONNECTIONS),
-    row(UringMode::of(UringKind::Plain, false), "uring:plain", "io_uring(7), one receive and one send at a time", RING),
+    row(uring(UringKind::Plain), "uring:plain", "io_uring(7), one receive and one send at a time", RING),
+    row(uring(UringKind::Multishot), "uring:multishot", "io_uring(7), multishot accepts and receives", RING),
+    row(uring(UringKind::Bundle), "uring:bundle", "io_uring(7), multishot, many buffers per receive", CONNECTIONS),
+    row(uring(UringKind::ZeroCopy), "uring:zc", "io_uring(7), multishot receives, zero-copy sends", ZERO_COPY),
     row(
-        UringMode::of(UringKind::Multishot, false),
-        "uring:multishot",
-        "io_uring(7), multishot accepts and receives",
-        RING,
-    ),
-    row(
-        UringMode::of(UringKind::Bundle, false),
-        "uring:bundle",
-        "io_uring(7), multishot, many buffers per receive",
-        CONNECTIONS,
-    ),
-    row(
-        UringMode::of(UringKind::ZeroCopy, false),
-        "uring:zc",
-        "io_uring(7), multishot receives, zero-copy sends",
-        ZERO_COPY,
-    ),
-    row(
-        UringMode::of(UringKind::Plain, true),
+        sqpoll(UringKind::Plain),
         "uring:plain:sqpoll",
         "io_uring(7), one receive and one send at a time; a kernel thread submits",
         CONNECTIONS,
     ),
     row(
-        UringMode::of(UringKind::Multishot, true),
+        sqpoll(UringKind::Multishot),
         "uring:multishot:sqpoll",
         "io_uring(7), multishot accepts and receives, provided buffers; a kernel thread submits",
         CONNECTIONS,
     ),
     row(
-        UringMode::of(UringKind::Bundle, true),
+        sqpoll(UringKind::Bundle),
         "uring:bundle:sqpoll",
         "io_uring(7), multishot, many buffers per receive; a kernel thread submits",
         CONNECTIONS,
     ),
     row(
-        UringMode::of(UringKind::ZeroCopy, true),
+        sqpoll(UringKind::ZeroCopy),
         "uring:zc:sqpoll",
         "refused: after a kill a kernel thread could run for ever; use `uring:zc`",
         ZERO_COPY,
@@ -423,7 +410,7 @@ mod tests {
             assert!(EpollMode::after(after).to_string().starts_with("epoll"));
         }
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
-            assert!(modes.iter().all(|sqpoll| UringMode::of(kind, *sqpoll).to_string().starts_with("uring")));
+            assert!([uring(kind), sqpoll(kind)].iter().all(|engine| engine.to_string().starts_with("uring")));
         }
     }
 

@@ -5,13 +5,12 @@
 //! there, its flag and help, who sets it, without which levels it has no effect, and the kernel's option that it sets. A flag with two
 //! meanings (`--rate` in bytes or in calls) has two rows, distinguished by the workload.
 //!
-//! A row has the form `/// What it is.` `name: Type = Factor { … },`. The name is the key in stored data and the method of [`Spec`]
-//! that reads the value; the type is one of `value`. Flags, plan keys, JSON keys, validation and documents walk the table.
+//! A row has the form `/// What it is.` `name: Type = BASE { … },`. The base has the fields that most rows of a section share. The name is
+//! the key in stored data and the method of [`Spec`] that reads the value; the type is one of `value`. A row that sets an option of the
+//! kernel continues with `sets socket_option("NAME", NUMBER) { … },`. Flags, plan keys, JSON keys, validation and documents walk the table.
 
 #[macro_use]
 mod load_rows;
-#[macro_use]
-mod path_and_host_rows;
 #[macro_use]
 mod engine_and_size_rows;
 #[macro_use]

@@ -90,10 +90,8 @@ pub struct OptionRow {
     pub variant: fn(EndRole, &Transport) -> Option<Variant>,
     /// The type of its value.
     pub form: ValueForm,
-    /// The unit after a number from the kernel.
-    pub suffix: &'static str,
-    /// Size of the kernel's unit in the level's unit: 1000 where the kernel counts µs and the level ns.
-    pub unit: u64,
+    /// The kernel's unit, in the level's unit (1000 where the kernel counts µs and the level ns), and its name after a number.
+    pub unit: (u64, &'static str),
     /// The ends that set it and when; depends on the levels of the cell's other options.
     pub sites: fn(&Spec) -> Sites,
     /// Whether the kernel doubles the requested value, to make room for its own structures (socket(7)).
@@ -160,7 +158,7 @@ impl OptionRow {
     /// A level in the kernel's units, as setsockopt(2) or fcntl(2) receives it.
     pub fn in_kernel_units(&self, level: Level) -> Level {
         match level {
-            Level::Number(number) => Level::Number(number.div_ceil(self.unit)),
+            Level::Number(number) => Level::Number(number.div_ceil(self.unit.0)),
             other => other,
         }
     }
@@ -169,7 +167,7 @@ impl OptionRow {
     pub fn expected(&self, requested: &Level) -> Level {
         match requested {
             Level::Number(n) if self.doubled => Level::Number(n.saturating_mul(2)),
-            Level::Number(n) => Level::Number(n.div_ceil(self.unit).saturating_mul(self.unit)),
+            Level::Number(n) => Level::Number(n.div_ceil(self.unit.0).saturating_mul(self.unit.0)),
             other => other.clone(),
         }
     }
@@ -190,7 +188,7 @@ mod tests {
             let factor = factor::find(row.factor).unwrap_or_else(|| panic!("no factor {}", row.factor));
             assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
             assert!(factor.description().contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
-            assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Spec::default()).0.is_empty());
+            assert!(row.unit.0 > 0 && !row.why.is_empty() && !(row.sites)(&Spec::default()).0.is_empty());
         }
     }
 

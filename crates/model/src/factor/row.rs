@@ -333,8 +333,7 @@ pub(crate) const KERNEL: OptionRow = OptionRow {
     number: 0,
     variant: |_, _| None,
     form: ValueForm::Int,
-    suffix: "",
-    unit: 1,
+    unit: (1, ""),
     sites: |_| (WRITERS, When::Early),
     doubled: false,
     always: false,
@@ -356,4 +355,9 @@ pub(crate) const fn socket_option(name: &'static str, number: i32) -> OptionRow 
 /// An option of TCP.
 pub(crate) const fn tcp_option(name: &'static str, number: i32) -> OptionRow {
     OptionRow { layer: OptionLayer::Tcp, ..socket_option(name, number) }
+}
+
+/// An option that is none of a socket.
+pub(crate) const fn other_option(name: &'static str) -> OptionRow {
+    OptionRow { name, ..KERNEL }
 }

@@ -22,7 +22,10 @@ use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, or_word};
 
 /// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
 macro_rules! declare {
-    ($({$($(#[doc = $doc:literal])+ $name:ident: $type:ty = $row:expr,)+})+) => {
+    ($({$(
+        $(#[doc = $doc:literal])+ $name:ident: $type:ty = $base:ident { $($field:tt)* }
+        $(sets $option:ident($($of_option:literal),+) { $($option_field:tt)* })?,
+    )+})+) => {
         /// The factors, in the order of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(non_camel_case_types, reason = "a key has the name of its factor")]
@@ -40,17 +43,24 @@ macro_rules! declare {
         }
 
         /// Every factor, in the order in which they are printed.
-        pub const FACTORS: &[Factor] = &[$($(Factor {
-            name: stringify!($name),
-            key: FactorKey::$name,
-            typed: <$type as FactorValue>::named,
-            listed: <$type as FactorValue>::listed,
-            kind: match $row.kind {
-                LevelKind::Value => <$type as FactorValue>::KIND,
-                kind => kind,
-            },
-            heading: heading($row.heading, const { &spaced::<{ stringify!($name).len() }>(stringify!($name)) }),
-            ..$row
+        pub const FACTORS: &[Factor] = &[$($({
+            const ROW: Factor = Factor {
+                $($field)*
+                $(option: Some(OptionRow { $($option_field)* ..$option($($of_option),+) }),)?
+                ..$base
+            };
+            Factor {
+                name: stringify!($name),
+                key: FactorKey::$name,
+                typed: <$type as FactorValue>::named,
+                listed: <$type as FactorValue>::listed,
+                kind: match ROW.kind {
+                    LevelKind::Value => <$type as FactorValue>::KIND,
+                    kind => kind,
+                },
+                heading: heading(ROW.heading, const { &spaced::<{ stringify!($name).len() }>(stringify!($name)) }),
+                ..ROW
+            }
         },)+)+];
 
         impl Spec {
@@ -62,7 +72,7 @@ macro_rules! declare {
     };
 }
 
-with_path_rows! { with_load_rows with_host_rows with_engine_and_size_rows with_option_rows with_ring_rows declare }
+with_load_rows! { with_engine_and_size_rows with_option_rows with_ring_rows declare }
 
 /// Every option of the kernel that a factor sets, in the order of the table.
 pub static OPTIONS: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
@@ -138,10 +148,24 @@ fn serves_by_system_calls(spec: &Spec) -> bool {
 }
 
 /// A buffer of a fixed size on a network.
-const FIXED_BUFFER: BeyondLoopback = BeyondLoopback {
-    concerns: |level| level.number().is_some(),
-    sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
-};
+const FIXED_BUFFER: Option<BeyondLoopback> = beyond_loopback(
+    |level| level.number().is_some(),
+    "a fixed size ends autotuning and caps the rate at its size per round trip",
+);
+
+/// What an option does on a network, if it has one of some levels.
+const fn beyond_loopback(concerns: fn(&Level) -> bool, sentence: &'static str) -> Option<BeyondLoopback> {
+    Some(BeyondLoopback { concerns, sentence })
+}
+
+fn is_set(level: &Level) -> bool {
+    *level != Level::Absent
+}
+
+/// Units of the kernel, where levels are nanoseconds, or seconds.
+const MICROSECONDS: (u64, &str) = (1_000, "us");
+const MILLISECONDS: (u64, &str) = (1_000_000, "ms");
+const SECONDS: (u64, &str) = (1, "s");
 
 /// Whether an option is off, or left to the kernel.
 fn is_not_on(level: &Level) -> bool {

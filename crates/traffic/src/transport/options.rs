@@ -125,7 +125,7 @@ pub(crate) fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> 
         // The engine sets it; no socket has it.
         ValueForm::Engine => Form::Int,
     };
-    KernelOption { name, place: (layer as i32, number), form, suffix: row.suffix }
+    KernelOption { name, place: (layer as i32, number), form, suffix: row.unit.1 }
 }
 
 /// The kernel's options that a row stands for, at either end and over IPv4 and IPv6.
@@ -192,7 +192,7 @@ fn asked(row: &OptionRow, spec: &Spec) -> Option<Value> {
 /// The level of a value that was read.
 fn level(row: &OptionRow, value: Value, spec: &Spec) -> Level {
     match value {
-        Value::Number(n) => Level::Number(n.saturating_mul(row.unit)),
+        Value::Number(n) => Level::Number(n.saturating_mul(row.unit.0)),
         // The option of this end only turns on what the other end has a number for.
         Value::Switch(true) if spec.get(row.factor).number().is_some() => spec.get(row.factor),
         Value::Switch(on) => Level::Switch(on),
