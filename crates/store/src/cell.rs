@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
 use crate::Store;
-use crate::column::{self, Json, named, unknown};
+use crate::column::{Json, named, outcome};
 use crate::error::StoreError;
 
 /// A group and the facts found about it.
@@ -204,9 +204,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
         twin_of: row.get::<_, Option<Arc<str>>>(3)?.map(CellId),
         factors: factors(row, 4, 7)?,
     };
-    let outcome = match row.get::<_, Option<String>>(5)? {
-        None => None,
-        Some(name) => Some(column::stored(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
-    };
+    let has_outcome = row.get_ref(5)?.as_str_or_null()?.is_some();
+    let outcome = has_outcome.then(|| outcome(row, 5)).transpose()?;
     Ok(CellRow { cell, outcome })
 }

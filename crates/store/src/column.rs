@@ -46,12 +46,13 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
 /// Reads a column that holds a name from one of the model's tables.
 pub(crate) fn named<T>(row: &Row<'_>, index: usize, from_name: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
     let name = row.get_ref(index)?.as_str()?;
-    from_name(name).ok_or_else(|| unknown(index, name))
-}
-
-/// The error for a name that is in none of the tables.
-pub(crate) fn unknown(index: usize, name: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(index, Type::Text, format!("`{name}` is not a valid name here").into())
+    from_name(name).ok_or_else(|| {
+        rusqlite::Error::FromSqlConversionFailure(
+            index,
+            Type::Text,
+            format!("`{name}` is not a valid name here").into(),
+        )
+    })
 }
 
 // The counters that an end and each of its flows share, as one list for columns, export and detail.
@@ -95,12 +96,16 @@ counters![
     verified_bytes,
 ];
 
-/// The outcome of a row; `None` if the tag is unknown.
-pub fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
+/// The outcome of a row: its tag, and in the next column its reason.
+pub(crate) fn outcome(row: &Row<'_>, index: usize) -> rusqlite::Result<Outcome> {
+    let reason = row.get::<_, Option<String>>(index + 1)?.unwrap_or_default();
+    named(row, index, |tag| stored(tag, &reason))
+}
+
+fn stored(tag: &str, reason: &str) -> Option<Outcome> {
     let with_reason: [fn(String) -> Outcome; 4] =
         [|_| Outcome::Measured, Outcome::Skipped, Outcome::Failed, Outcome::NothingMoved];
-    let reason = reason.unwrap_or_default();
-    with_reason.into_iter().map(|outcome| outcome(reason.clone())).find(|outcome| outcome.tag() == tag)
+    with_reason.into_iter().map(|outcome| outcome(reason.to_owned())).find(|outcome| outcome.tag() == tag)
 }
 
 #[cfg(test)]
@@ -109,7 +114,7 @@ mod tests {
 
     fn check(tag: &str, reason: &str, expected: Option<fn(String) -> Outcome>) {
         let expected = expected.map(|outcome| outcome(reason.into()));
-        assert_eq!(stored(tag, Some(reason.into())), expected, "{tag}: {reason}");
+        assert_eq!(stored(tag, reason), expected, "{tag}: {reason}");
     }
 
     #[test]

@@ -10,97 +10,68 @@ use bytegauge_model::{
     CallReport, CellId, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, Iperf3Report,
     OptionalCount, RelayProgramReport, RelayReport, RingReport, TaskReport, TcpReport,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::column;
 
-/// The part of an end's report that is not a counter. `O` are the options of an only flow: read, they are text, which most trials of a
-/// cell share.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default, bound(deserialize = "O: Deserialize<'de> + Default"))]
-pub(crate) struct EndDetail<O> {
+/// The column's text: the report of an end without the counters that have columns, the series, which are stored separately, and null
+/// values.
+pub(crate) fn text(end: &EndReport) -> Result<String, serde_json::Error> {
+    let mut whole = end.clone();
+    whole.flows.iter_mut().for_each(|flow| flow.series.clear());
+    let mut fields = lean(serde_json::to_value(whole)?);
+    remove(&mut fields, &column::NAMES);
+    if let [flow] = end.flows.as_slice()
+        && flow.counts == end.counts
+        && !flow.back
+    {
+        let mut only = fields["flows"][0].take();
+        remove(&mut only, &column::NAMES);
+        remove(&mut only, &["queued_ns"]);
+        fields["only"] = only;
+        remove(&mut fields, &["flows"]);
+    } else if end.flows.is_empty() {
+        remove(&mut fields, &["flows"]);
+    }
+    Ok(fields.to_string())
+}
+
+fn remove(value: &mut Value, names: &[&str]) {
+    value.as_object_mut().into_iter().for_each(|fields| fields.retain(|name, _| !names.contains(&name.as_str())));
+}
+
+/// The part of an end's report that is not a counter, as it is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StoredDetail<'a> {
     /// Time on a run queue.
     queued_ns: OptionalCount,
-    /// The calls.
     call: Option<Box<CallReport>>,
-    /// The engine.
     engine: Option<Box<EngineReport>>,
-    /// Counts of datagrams.
     datagrams: Option<Box<DatagramReport>>,
-    /// Counts of a ring.
     ring: Option<Box<RingReport>>,
-    /// Counts of a relay.
     relay: Option<Box<RelayReport>>,
-    /// Facts about a program that served as the relay.
     relay_program: Option<Box<RelayProgramReport>>,
-    /// The result of a program.
     task: Option<Box<TaskReport>>,
-    /// The results of an iperf3 server.
     iperf3: Option<Box<Iperf3Report>>,
     /// The only flow, whose counters are the end's.
-    only: Option<KernelDetail<O>>,
+    #[serde(borrow)]
+    only: Option<OnlyFlow<'a>>,
     /// The flows, where there are several or their counters differ from the end's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     flows: Vec<FlowReport>,
 }
 
-/// The kernel's report on a flow.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(default, bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct KernelDetail<O> {
+/// The kernel's report on a flow. Its options are text, which most trials of a cell share.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnlyFlow<'a> {
     tcp: Option<Box<TcpReport>>,
-    options: O,
+    #[serde(borrow)]
+    options: Option<&'a RawValue>,
     datagrams: Option<Box<DatagramReport>>,
 }
-
-/// Removes the series, which are stored separately.
-fn without_series(mut end: EndReport) -> EndReport {
-    end.flows.iter_mut().for_each(|flow| flow.series.clear());
-    end
-}
-
-impl EndDetail<Arc<EffectiveOptions>> {
-    /// The part of an end's report that has no column of its own.
-    pub(crate) fn of(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
-        let flows = without_series(end.clone()).flows;
-        if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, datagrams, .. } = flow.clone();
-            let kernel = KernelDetail { tcp, options, datagrams };
-            if kernel.clone().flow(end) == *flow {
-                return EndDetail { only: Some(kernel), ..EndDetail::without_flows(end) };
-            }
-        }
-        EndDetail { flows, ..EndDetail::without_flows(end) }
-    }
-
-    /// Everything except the flows.
-    fn without_flows(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
-        let EndReport { call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = end;
-        EndDetail {
-            queued_ns: end.queued_ns,
-            call: call.clone(),
-            engine: engine.clone(),
-            datagrams: datagrams.clone(),
-            ring: ring.clone(),
-            relay: relay.clone(),
-            relay_program: relay_program.clone(),
-            task: task.clone(),
-            iperf3: iperf3.clone(),
-            only: None,
-            flows: Vec::new(),
-        }
-    }
-
-    /// The column's text, without null values.
-    pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
-        Ok(lean(serde_json::to_value(self)?).to_string())
-    }
-}
-
-/// As it is read.
-pub(crate) type StoredDetail<'a> = EndDetail<Option<&'a RawValue>>;
 
 impl StoredDetail<'_> {
     /// Rebuilds the end of a cell's trial from its counters and this.
@@ -113,7 +84,7 @@ impl StoredDetail<'_> {
         cell: &CellId,
         shared: &mut SharedParts,
     ) -> Result<EndReport, serde_json::Error> {
-        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = self;
+        let StoredDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = self;
         let mut end = EndReport {
             call,
             engine,
@@ -127,22 +98,13 @@ impl StoredDetail<'_> {
         };
         end.queued_ns = queued_ns;
         match self.only {
-            Some(KernelDetail { tcp, options, datagrams }) => {
+            Some(OnlyFlow { tcp, options, datagrams }) => {
                 let options = shared.options(cell, options.map_or("{}", RawValue::get))?;
-                let kernel = KernelDetail { tcp, options, datagrams };
-                end.flows = vec![kernel.flow(&end)];
+                end.flows = vec![FlowReport { tcp, options, datagrams, counts: end.counts, ..FlowReport::default() }];
             }
             None => shared.share(cell, &mut end),
         }
         Ok(end)
-    }
-}
-
-impl KernelDetail<Arc<EffectiveOptions>> {
-    /// The only flow of an end.
-    fn flow(self, end: &EndReport) -> FlowReport {
-        let KernelDetail { tcp, options, datagrams } = self;
-        FlowReport { tcp, options, datagrams, counts: end.counts, ..FlowReport::default() }
     }
 }
 

@@ -49,9 +49,6 @@ const STEPS_PER_BYTE: u64 = 20;
 /// How often a query is checked, instructions: every few milliseconds.
 const STEPS_CHECKED: u32 = 100_000;
 
-/// Why a file with other tables is refused.
-const OTHER_SCHEMA: &str = "its tables, views or triggers are not those that bytegauge makes";
-
 /// How often a writer tries to get the lock. Transactions take milliseconds.
 ///
 /// SQLite's own time-out retries less and less often (every 100 ms in the end), so that the process that tries most
@@ -109,7 +106,7 @@ impl Store {
             }
             result => result?,
         };
-        let version = store.read(|connection| Ok(schema::version(connection)?.unwrap_or(0)))?;
+        let version = store.read(|connection| schema::version(connection, path))?;
         if version == 0 { Err(StoreError::NoResults(path.to_owned())) } else { Ok(store) }
     }
 
@@ -137,24 +134,7 @@ impl Store {
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
         connection.progress_handler(STEPS_CHECKED as i32, Some(endless(&self.path, &self.steps)))?;
-        let path = || self.path.clone();
-        let version = match schema::version(connection)? {
-            Ok(version) => version,
-            Err(schema::SchemaRefusal::UnknownVersion(found)) => {
-                return Err(StoreError::OtherVersion {
-                    path: path(),
-                    found,
-                    known: schema::RELEASED..=schema::VERSION,
-                });
-            }
-            Err(schema::SchemaRefusal::OtherProgram) => {
-                let reason = "it is another program's database".into();
-                return Err(StoreError::NotAStore(path(), reason));
-            }
-            Err(schema::SchemaRefusal::OtherObjects) => {
-                return Err(StoreError::Damaged(path(), OTHER_SCHEMA.into()));
-            }
-        };
+        let version = schema::version(connection, &self.path)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         let writable = !connection.is_readonly("main")?;
@@ -165,7 +145,7 @@ impl Store {
             schema::migrate(connection)?;
         } else if version > 0 && version < schema::VERSION {
             // Its tables are older than this version can read.
-            return Err(StoreError::ReadOnly(path()));
+            return Err(StoreError::ReadOnly(self.path.clone()));
         }
         connection.pragma_update(None, "query_only", access != Access::Create)?;
         Ok(())

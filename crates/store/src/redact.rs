@@ -4,55 +4,43 @@
 //! Values, rates and counts stay: they are the purpose of the export.
 
 use bytegauge_model::{Outcome, SessionRecord};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The replacement for removed text.
 const LEFT_OUT: &str = "(redacted)";
 
 /// Removes the commands from a session's plan, and its notes, which may quote them.
 pub(crate) fn redact_session(record: &mut SessionRecord) {
-    record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
-    for side in ["/versus/a/words", "/versus/b/words"] {
-        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
-    }
     record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
-    if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {
-        notes.iter_mut().for_each(|note| *note = LEFT_OUT.into());
+    let plan = &mut record.plan;
+    plan.as_object_mut().and_then(|plan| plan.remove("asked"));
+    for text in ["/versus/a/words", "/versus/b/words", "/task/changes/service/name"] {
+        plan.pointer_mut(text).into_iter().for_each(|text| *text = LEFT_OUT.into());
     }
-    for skipped in record.plan.get_mut("skipped").and_then(Value::as_array_mut).into_iter().flatten() {
-        // A cell, and why it was skipped.
-        skipped.pointer_mut("/1").into_iter().for_each(remove_reason);
+    for words in ["/task/command", "/task/prepare", "/task/server/command"] {
+        plan.pointer_mut(words)
+            .filter(|words| !words.is_null())
+            .into_iter()
+            .for_each(|words| *words = json!([LEFT_OUT]));
     }
-    let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
-    let out = || Value::from(vec![LEFT_OUT]);
-    for name in ["command", "prepare"]
-        .into_iter()
-        .filter(|name| task.get(*name).is_some_and(|words| !words.is_null()))
-        .collect::<Vec<_>>()
-    {
-        task.insert(name.into(), out());
+    for by_value in ["/task/by_value", "/task/server/by_value"] {
+        let words = plan.pointer_mut(by_value).and_then(Value::as_object_mut);
+        words.into_iter().flat_map(Map::values_mut).for_each(|words| *words = json!([LEFT_OUT]));
     }
-    let by_value = |task: &mut Map<String, Value>| {
-        if let Some(words) = task.get_mut("by_value").and_then(Value::as_object_mut) {
-            words.values_mut().for_each(|words| *words = out());
-        }
+    for text in ["/task/server/ready", "/task/metric"] {
+        plan.pointer_mut(text).into_iter().for_each(remove_text);
+    }
+    let service = plan.pointer_mut("/task/changes/service").and_then(Value::as_object_mut);
+    service.and_then(|service| service.remove("peer"));
+    let mut each_of = |list: &str, remove: fn(&mut Value)| {
+        plan.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten().for_each(remove);
     };
-    by_value(task);
-    if let Some(changes) = task.get_mut("changes").and_then(Value::as_object_mut) {
-        if let Some(service) = changes.get_mut("service").and_then(Value::as_object_mut) {
-            service.remove("peer");
-            service.insert("name".into(), LEFT_OUT.into());
-        }
-        for calls in changes.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
-            calls.as_object_mut().and_then(|calls| calls.insert("program".into(), LEFT_OUT.into()));
-        }
-    }
-    if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
-        by_value(server);
-        server.insert("command".into(), out());
-        server.get_mut("ready").into_iter().for_each(remove_text);
-    }
-    task.get_mut("metric").into_iter().for_each(remove_text);
+    each_of("/notes", |note| *note = LEFT_OUT.into());
+    // A cell, and why it was skipped.
+    each_of("/skipped", |skipped| skipped.pointer_mut("/1").into_iter().for_each(remove_reason));
+    each_of("/task/changes/calls", |calls| {
+        calls.as_object_mut().and_then(|calls| calls.insert("program".into(), LEFT_OUT.into()));
+    });
 }
 
 /// The commands of relays, each of which is replaced by the same number everywhere.
@@ -93,7 +81,7 @@ impl RelayCommands {
 fn remove_reason(outcome: &mut Value) {
     if let Ok(mut known) = serde_json::from_value::<Outcome>(outcome.take()) {
         redact_outcome(&mut known);
-        *outcome = serde_json::json!(known);
+        *outcome = json!(known);
     }
 }
 
@@ -130,10 +118,9 @@ mod tests {
         check("regex:my secret", "regex:(redacted)");
         check("time:took ([0-9.]+)s", "time:(redacted)");
         check("unix:/home/me/sock", "unix:(redacted)");
-        let mut line =
-            serde_json::json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a", "executable": "a"});
+        let mut line = json!({"relay": ["direct", "cmd:a {listen} {upstream}"], "metric": "cmd:a", "executable": "a"});
         RelayCommands::default().redact(&mut line, false);
         let expected = ["direct", "cmd:(redacted) 1 {listen} {upstream}"];
-        assert_eq!(line, serde_json::json!({"relay": expected, "metric": "cmd:a", "executable": LEFT_OUT}));
+        assert_eq!(line, json!({"relay": expected, "metric": "cmd:a", "executable": LEFT_OUT}));
     }
 }

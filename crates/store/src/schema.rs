@@ -157,34 +157,31 @@ pub(crate) fn no_database(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Why a database cannot be used.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SchemaRefusal {
-    /// It belongs to another program.
-    OtherProgram,
-    /// It was written by a later version, or before the first release.
-    UnknownVersion(i64),
-    /// Its tables, views or triggers are not those of its version.
-    OtherObjects,
-}
-
 /// The version of a database: 0 for an empty one.
-pub(crate) fn version(connection: &Connection) -> Result<Result<i64, SchemaRefusal>, StoreError> {
+///
+/// # Errors
+/// If it belongs to another program, was written by a later version or before the first release, or has other tables, views or triggers
+/// than those of its version.
+pub(crate) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     // One transaction: between separate reads another process may create the tables.
     let look = connection.unchecked_transaction()?;
     let owner: i64 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: i64 = look.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let objects: i64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    Ok(match owner {
+    let path = path.to_owned();
+    match owner {
         APPLICATION_ID if version > 0 && !(RELEASED..=VERSION).contains(&version) => {
-            Err(SchemaRefusal::UnknownVersion(version))
+            Err(StoreError::OtherVersion { path, found: version, known: RELEASED..=VERSION })
         }
-        APPLICATION_ID if !is_ours(&look, version)? => Err(SchemaRefusal::OtherObjects),
+        APPLICATION_ID if !is_ours(&look, version)? => Err(StoreError::Damaged(path, OTHER_SCHEMA.into())),
         APPLICATION_ID => Ok(version),
         0 if version == 0 && objects == 0 => Ok(0),
-        _ => Err(SchemaRefusal::OtherProgram),
-    })
+        _ => Err(StoreError::NotAStore(path, "it is another program's database".into())),
+    }
 }
+
+/// Why a file with other tables is refused.
+const OTHER_SCHEMA: &str = "its tables, views or triggers are not those that bytegauge makes";
 
 /// Whether a database of a version has the tables, views and triggers of that version, and no others.
 fn is_ours(connection: &Connection, version: i64) -> Result<bool, StoreError> {
@@ -270,25 +267,22 @@ mod tests {
 
     #[test]
     fn databases_of_other_programs_are_refused() {
-        let check = |batch: &str, expected: Result<i64, SchemaRefusal>| {
+        let check = |batch: &str, expected: Result<i64, &str>| {
             let connection = Connection::open_in_memory().unwrap();
             connection.execute_batch(batch).unwrap();
-            assert_eq!(version(&connection).unwrap(), expected, "{batch}");
+            match (version(&connection, Path::new("x")).map_err(|error| error.to_string()), expected) {
+                (Err(error), Err(expected)) => assert!(error.contains(expected), "{batch}: {error}"),
+                (found, expected) => assert_eq!(found, expected.map_err(str::to_owned), "{batch}"),
+            }
         };
         check("", Ok(0));
-        check("CREATE TABLE bookmarks (url)", Err(SchemaRefusal::OtherProgram));
-        check("PRAGMA user_version = 1", Err(SchemaRefusal::OtherProgram));
-        check(
-            &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"),
-            Err(SchemaRefusal::UnknownVersion(1)),
-        );
+        check("CREATE TABLE bookmarks (url)", Err("another program's database"));
+        check("PRAGMA user_version = 1", Err("another program's database"));
+        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"), Err("have schema 1,"));
         check(
             &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {RELEASED}"),
-            Err(SchemaRefusal::OtherObjects),
+            Err(OTHER_SCHEMA),
         );
-        check(
-            &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"),
-            Err(SchemaRefusal::UnknownVersion(99)),
-        );
+        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"), Err("have schema 99,"));
     }
 }

@@ -9,8 +9,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::Store;
-use crate::column::{self, Json, UnsignedColumn, named, unknown};
-use crate::detail::{EndDetail, SharedParts, StoredDetail};
+use crate::column::{self, Json, UnsignedColumn, named, outcome};
+use crate::detail::{self, SharedParts, StoredDetail};
 use crate::error::StoreError;
 
 /// The interval series of one flow of one end in one trial.
@@ -96,56 +96,40 @@ impl Store {
 }
 
 /// The columns of a trial in the order in which they are written and read.
-const COLUMNS: [&str; 14] = [
-    "session",
-    "cell",
-    "stage",
-    "block",
-    "position",
-    "started_unix_ns",
-    "outcome",
-    "reason",
-    "workload",
-    "bytes",
-    "calls",
-    "wall_ns",
-    "warmup_ns",
-    "machine",
-];
+const COLUMNS: &str =
+    "session cell stage block position started_unix_ns outcome reason workload bytes calls wall_ns warmup_ns machine";
 
 /// The columns of an end, before its counters.
 const END_COLUMNS: [&str; 3] = ["trial", "role", "cpu"];
 
-static INSERT: LazyLock<String> = LazyLock::new(|| insertion("trials", &COLUMNS));
+static INSERT: LazyLock<String> = LazyLock::new(|| insertion("trials", COLUMNS.split(' ')));
 
-static INSERT_END: LazyLock<String> = LazyLock::new(|| {
-    let columns: Vec<&str> = END_COLUMNS.into_iter().chain(column::NAMES).chain(["detail"]).collect();
-    insertion("ends", &columns)
-});
+static INSERT_END: LazyLock<String> =
+    LazyLock::new(|| insertion("ends", END_COLUMNS.into_iter().chain(column::NAMES).chain(["detail"])));
 
-fn insertion(table: &str, columns: &[&str]) -> String {
+fn insertion<'a>(table: &str, columns: impl Iterator<Item = &'a str>) -> String {
+    let columns: Vec<&str> = columns.collect();
     format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), vec!["?"; columns.len()].join(", "))
 }
 
 /// Trials with a row for each of their ends, or one row without ends.
 static SELECT: LazyLock<String> = LazyLock::new(|| {
-    let of =
-        |table: &str, names: &[&str]| names.iter().map(|name| format!("{table}.{name}")).collect::<Vec<_>>().join(", ");
+    let of = |table: &str, names: &[&str]| format!("{table}.{}", names.join(&format!(", {table}.")));
     format!(
         "SELECT {}, trials.id, ends.role, ends.cpu, {}, ends.detail
          FROM trials LEFT JOIN ends ON ends.trial = trials.id WHERE session = ? ORDER BY trials.id, ends.role",
-        of("trials", &COLUMNS),
+        of("trials", &COLUMNS.split(' ').collect::<Vec<_>>()),
         of("ends", &column::NAMES)
     )
 });
 
 /// The index of the trial's number in [`SELECT`]; its ends' columns follow.
-const ID: usize = COLUMNS.len();
+const ID: usize = 14;
 
 /// Writes a trial, its ends and their series.
 pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial) -> Result<(), StoreError> {
     let machine = trial.machine.as_ref().map(serde_json::to_string).transpose()?;
-    let values: [Value; COLUMNS.len()] = [
+    let values: [Value; ID] = [
         session.0.into(),
         trial.cell.0.to_string().into(),
         trial.stage.name().to_owned().into(),
@@ -173,7 +157,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
         match report {
             Some(end) => {
                 values.extend(column::of_end(end).map(integer));
-                values.push(EndDetail::of(end).text()?.into());
+                values.push(detail::text(end)?.into());
             }
             None => values.extend([const { Value::Null }; column::COUNT + 1]),
         }
@@ -246,7 +230,6 @@ pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -
 
 /// A trial without its ends.
 fn trial(row: &Row<'_>, shared: &mut SharedParts) -> rusqlite::Result<Trial> {
-    let outcome_name = row.get_ref(6)?.as_str()?;
     let count = |index| row.get::<_, UnsignedColumn>(index).map(|count| count.0);
     Ok(Trial {
         cell: shared.cell(row.get_ref(1)?.as_str()?),
@@ -254,7 +237,7 @@ fn trial(row: &Row<'_>, shared: &mut SharedParts) -> rusqlite::Result<Trial> {
         block: count(3)?,
         position: row.get(4)?,
         started_unix_ns: count(5)?,
-        outcome: column::stored(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
+        outcome: outcome(row, 6)?,
         workload: named(row, 8, |name| name.parse().ok())?,
         bytes: count(9)?,
         calls: count(10)?,
@@ -280,8 +263,8 @@ fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedParts) -> rusqli
     }
     if let Some(counters) = end_counters(row, COUNTERS)? {
         const DETAIL: usize = COUNTERS + column::COUNT;
-        let detail = serde_json::from_str::<StoredDetail<'_>>(row.get_ref(DETAIL)?.as_str()?);
-        let end = detail.and_then(|detail| detail.rebuild(counters, &trial.cell, shared));
+        let stored = serde_json::from_str::<StoredDetail<'_>>(row.get_ref(DETAIL)?.as_str()?);
+        let end = stored.and_then(|detail| detail.rebuild(counters, &trial.cell, shared));
         let damaged = |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(DETAIL, rusqlite::types::Type::Text, error.into())
         };
