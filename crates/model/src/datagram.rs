@@ -48,18 +48,7 @@ impl DatagramReport {
 }
 
 sums!(DatagramReport {
-    datagrams,
-    packets,
-    total,
-    total_packets,
-    missing,
-    lossy_bursts,
-    reordered,
-    duplicated,
-    truncated,
-    cut_bytes,
-    refused,
-    socket_drops,
+    datagrams, packets, total, total_packets, missing, lossy_bursts, reordered, duplicated, truncated, cut_bytes, refused, socket_drops,
 } max { worst_burst });
 
 /// Where the datagrams of a stream were lost; `lost` did not arrive whole.

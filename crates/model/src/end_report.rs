@@ -139,33 +139,27 @@ impl EndReport {
     }
 }
 
-impl Deref for EndReport {
-    type Target = EndCounts;
+/// Lets a report be read as its counts.
+macro_rules! reads_as_counts {
+    ($type:ty) => {
+        impl Deref for $type {
+            type Target = EndCounts;
 
-    fn deref(&self) -> &EndCounts {
-        &self.counts
-    }
+            fn deref(&self) -> &EndCounts {
+                &self.counts
+            }
+        }
+
+        impl DerefMut for $type {
+            fn deref_mut(&mut self) -> &mut EndCounts {
+                &mut self.counts
+            }
+        }
+    };
 }
 
-impl DerefMut for EndReport {
-    fn deref_mut(&mut self) -> &mut EndCounts {
-        &mut self.counts
-    }
-}
-
-impl Deref for FlowReport {
-    type Target = EndCounts;
-
-    fn deref(&self) -> &EndCounts {
-        &self.counts
-    }
-}
-
-impl DerefMut for FlowReport {
-    fn deref_mut(&mut self) -> &mut EndCounts {
-        &mut self.counts
-    }
-}
+reads_as_counts!(EndReport);
+reads_as_counts!(FlowReport);
 
 /// Counts of one flow of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

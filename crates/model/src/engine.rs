@@ -6,14 +6,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::name_tables::{self, Transport, text_serde};
 use crate::unit::TextError;
 
 /// The code that moves bytes at an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// A thread per flow, `recv(2)` and `send(2)`; `read(2)` and `write(2)` for files that are no sockets.
     Blocking,
@@ -324,7 +321,11 @@ impl Engine {
         let can = self.can();
         match transport {
             // Sockets of MPTCP refuse MSG_ZEROCOPY, and receive into one buffer at a time (net/mptcp/protocol.c).
-            Transport::Mptcp if self.needs_plain_tcp() => &[],
+            Transport::Mptcp
+                if matches!(self, Engine::Uring(UringMode { kind: UringKind::ZeroCopy | UringKind::Bundle, .. })) =>
+            {
+                &[]
+            }
             Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => can.tcp,
             Transport::Unix => can.unix,
             // An event of an edge announces several packets, and a read takes one.
@@ -336,11 +337,6 @@ impl Engine {
             Transport::Udp | Transport::Udp6 => can.udp,
             Transport::UnixDatagram => can.unix_datagrams,
         }
-    }
-
-    /// Whether it is for TCP over one path alone.
-    fn needs_plain_tcp(self) -> bool {
-        matches!(self, Engine::Uring(UringMode { kind: UringKind::ZeroCopy | UringKind::Bundle, .. }))
     }
 
     /// Whether a thread carries one flow.

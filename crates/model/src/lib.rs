@@ -23,10 +23,8 @@ pub mod option;
 pub mod place;
 pub mod profile;
 pub mod relay;
-pub mod relay_choice;
 pub mod relay_program;
 pub mod ring;
-pub mod running_service;
 pub mod session;
 mod shell;
 pub mod slo;
@@ -36,11 +34,9 @@ pub mod spec;
 pub mod suggest;
 mod sums;
 pub mod task;
-pub mod tls;
 pub mod trial;
 pub mod unit;
 pub mod value;
-pub mod wait_causes;
 pub mod workload;
 
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
@@ -58,26 +54,24 @@ pub use name_tables::{
 };
 pub use named_levels::{
     COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MessageParts, MessageWrites, ProgramRole,
-    SEND_FROM, SendFrom,
+    SEND_FROM, SendFrom, TLS_KINDS, Tls,
 };
 pub use place::{Direction, Place};
 pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
-pub use relay_choice::{RelayChoice, RunningRelay};
-pub use relay_program::{RelayPlaces, RelayProgram, RelayProgramReport};
+pub use relay_program::{RelayChoice, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay};
 pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
-pub use running_service::{RunningService, ServiceCounts};
 pub use session::{AnalysedGroup, AnalysisProgress, BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
-pub use socket_changes::{ChangedProgram, OptionChange, ProgramChange, SocketChanges, SysctlChange};
-pub use sockets_seen::{OpenedSocket, Opening, OwnOption, SocketsSeen};
+pub use socket_changes::{
+    ChangedProgram, OptionChange, ProgramChange, RunningService, ServiceCounts, SocketChanges, SysctlChange,
+};
+pub use sockets_seen::{OpenedSocket, Opening, OwnOption, SocketWaits, SocketsSeen};
 pub use spec::Spec;
 pub use sums::OptionalCount;
 pub use task::{ProgramTask, ReadyWhen, ServerTask, TaskReport};
-pub use tls::{TLS_KINDS, Tls};
 pub use trial::{MachineUse, Outcome, Trial, without_digits};
 pub use unit::{Bytes, Nanos, TextError};
 pub use value::TypedLevel;
-pub use wait_causes::SocketWaits;
 pub use workload::{Cost, WORKLOADS, Workload};
 
 /// Mixes the bits of a number: one step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA

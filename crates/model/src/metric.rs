@@ -9,8 +9,7 @@ use crate::name_tables::{names, text_serde};
 use crate::unit::{Bytes, TextError};
 
 /// The metric of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Its time.
     Wall,

@@ -9,8 +9,6 @@ use std::hash::{Hash, Hasher};
 use std::mem;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::suggest;
 use crate::unit::{TextError, significant};
 
@@ -84,6 +82,14 @@ macro_rules! names {
             }
         }
 
+        $crate::name_tables::text_serde!($type);
+    };
+}
+pub(crate) use names;
+
+/// Makes a type be stored as its text.
+macro_rules! text_serde {
+    ($type:ty) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -92,26 +98,8 @@ macro_rules! names {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = <String as serde::Deserialize>::deserialize(deserializer)?;
-                name.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-pub(crate) use names;
-
-/// Makes a type be stored as its text.
-macro_rules! text_serde {
-    ($type:ty) => {
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
-                value.to_string()
-            }
-        }
-        impl TryFrom<String> for $type {
-            type Error = <$type as std::str::FromStr>::Err;
-            fn try_from(text: String) -> Result<Self, Self::Error> {
-                text.parse()
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
             }
         }
     };
@@ -119,8 +107,7 @@ macro_rules! text_serde {
 pub(crate) use text_serde;
 
 /// How two ends are joined, or a one-ended source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
     /// A Unix stream socket.
     Unix,
@@ -213,11 +200,6 @@ impl Transport {
     pub fn keeps_bounds(&self) -> bool {
         *self == Transport::UnixSeqpacket
     }
-
-    /// Whether the ends are the two ends of a pipe.
-    pub fn is_pipe(&self) -> bool {
-        *self == Transport::Pipe
-    }
 }
 
 impl FromStr for Transport {
@@ -292,8 +274,7 @@ macro_rules! work {
         $(#[$meta:meta])* $type:ident, $expected:literal { $($(#[$of_value:meta])* $value:ident = $name:literal,)+ }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(into = "String", try_from = "String")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub enum $type {
             $($(#[$of_value])* $value,)+
             /// Spins for this number of nanoseconds per byte.

@@ -52,8 +52,7 @@ names! {
 }
 
 /// How a ring is made: any of these together, or `default`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RingFlags {
     /// One thread submits and does the completion work in its own calls.
     pub single_issuer: bool,

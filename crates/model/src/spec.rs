@@ -250,17 +250,9 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("think", "think_time"),
 ];
 
-/// Factors that are gone, each with the level at which trials are as without it.
-const GONE: &[(&str, &str)] = &[("fd_table", "shared")];
-
-/// Whether a stored level has no meaning now: that of a factor that is gone, where it changed nothing.
+/// Whether a stored level has no meaning now: that of a factor that is gone, at which trials are as without it.
 fn is_void(name: &str, level: &Level) -> bool {
-    let changes_nothing = |usual: &str| match level {
-        Level::Absent => true,
-        Level::Name(level) => level == usual,
-        _ => false,
-    };
-    GONE.iter().any(|(gone, usual)| *gone == name && changes_nothing(usual))
+    name == "fd_table" && (*level == Level::Absent || level.name() == Some("shared"))
 }
 
 /// The present name of a factor that is stored under this name; the name itself, where it was not renamed.

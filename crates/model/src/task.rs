@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::level::Level;
 use crate::metric::{Counted, Metric};
 use crate::name_tables::text_serde;
-use crate::running_service::ServiceCounts;
 use crate::shell;
-use crate::socket_changes::SocketChanges;
+use crate::socket_changes::{ServiceCounts, SocketChanges};
 use crate::sockets_seen::SocketsSeen;
 use crate::unit::{Bytes, TextError};
 
@@ -92,8 +91,7 @@ pub struct AdvisedValue {
 }
 
 /// The test that a server is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyWhen {
     /// The port has a listener.
     Tcp(u16),

@@ -13,16 +13,14 @@ use crate::name_tables::{
 };
 use crate::named_levels::{
     CALL_ENDS, COMPARED_CONDITIONS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites,
-    ProgramRole, SEND_FROM, SendFrom,
+    ProgramRole, SEND_FROM, SendFrom, TLS_KINDS, Tls,
 };
 use crate::place::{DIRECTIONS, Direction, Place};
 use crate::profile::PROFILES;
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS, RelayPlacement, RelayThreads};
-use crate::relay_choice::RelayChoice;
-use crate::relay_program::READY_RELAYS;
+use crate::relay_program::{READY_RELAYS, RelayChoice};
 use crate::ring::{IMPLEMENTATIONS, Implementation, MODES, Mode, RingFlags, SETUPS, USER_DATA, UserData};
 use crate::slo::Slo;
-use crate::tls::{TLS_KINDS, Tls};
 use crate::unit::TextError;
 
 /// Names with their descriptions.

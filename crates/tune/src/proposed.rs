@@ -117,11 +117,7 @@ mod tests {
             let row = bytegauge_model::option::of_factor(option).unwrap();
             (row.name.to_owned(), OwnOption { option: Some((*option).into()), value: (*value).into(), calls: 1 })
         });
-        SocketsSeen {
-            opened: [(opened.to_owned().try_into().unwrap(), 1)].into(),
-            own: own.collect(),
-            ..SocketsSeen::default()
-        }
+        SocketsSeen { opened: [(opened.parse().unwrap(), 1)].into(), own: own.collect(), ..SocketsSeen::default() }
     }
 
     fn check(seen: &SocketsSeen, rmem_max: u64, expected: &[&str], left: usize) {

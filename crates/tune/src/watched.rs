@@ -208,7 +208,7 @@ mod tests {
         let mut seen = SocketsSeen::default();
         assert_eq!(sentence(&seen), "opens no socket");
         let opened = [("tcp connect", 2), ("udp6 bind", 1)];
-        seen.opened = opened.map(|(socket, count)| (socket.to_owned().try_into().unwrap(), count)).into();
+        seen.opened = opened.map(|(socket, count)| (socket.parse().unwrap(), count)).into();
         let own = OwnOption { option: Some("rcvbuf".into()), value: "65536".into(), calls: 2 };
         seen.own.insert("SO_RCVBUF".into(), own);
         assert_eq!(

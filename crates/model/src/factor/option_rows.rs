@@ -368,7 +368,7 @@ macro_rules! with_option_rows {
             defaults: stream("auto"),
             heading: "pipe",
             summary: "Capacity of the pipe (F_SETPIPE_SZ), or auto",
-            fits: Transport::is_pipe,
+            fits: |transport| *transport == Transport::Pipe,
         } sets other_option("F_SETPIPE_SZ") {
             form: ValueForm::Pipe,
             sites: |_| (&[EndRole::Source], When::Early),

@@ -7,16 +7,14 @@ use crate::end::EndRole;
 use crate::factor::row::*;
 use crate::level::{Level, LevelKind};
 use crate::name_tables::{Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, Placement, RcvbufOn, Transport, Work};
-use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
+use crate::named_levels::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom, Tls};
 use crate::option::{BeyondLoopback, OptionLayer, OptionRow, Sites, Switching, ValueForm, Variant, When};
 use crate::place::{Direction, Place};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
-use crate::relay_choice::RelayChoice;
-use crate::relay_program::relay_name;
+use crate::relay_program::{RelayChoice, relay_name};
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::spec::Spec;
-use crate::tls::Tls;
 use crate::unit::TextError;
 use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, or_word};
 

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn lines_name_the_variant_that_was_set() {
         let check = |opened: &[&str], text: &str, expected: &str| {
-            let opened = opened.iter().map(|kind| ((*kind).to_owned().try_into().unwrap(), 1)).collect();
+            let opened = opened.iter().map(|kind| (kind.parse().unwrap(), 1)).collect();
             let seen = SocketsSeen { opened, ..SocketsSeen::default() };
             let line = line_of_option(&parse(text).unwrap()[0], &seen);
             assert!(line.contains(expected), "{:?} {line}", seen.opened);
