@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::{fs, io};
 
 use bytegauge_model::name_tables::{ENGINES, PLACEMENTS};
-use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload, factor};
+use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload};
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, network, option, resource_limit};
@@ -51,12 +51,9 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
 
 /// Tries every ring of the spec: only the kernel and the library show which set-ups they support.
 fn probe_rings(catalog: &mut Catalog, spec: &PlanSpec) {
-    let levels = |part: &bytegauge_plan::Part, name: &str| {
-        factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default()
-    };
     for part in &spec.parts {
-        for implementation in levels(part, "implementation") {
-            for setup in levels(part, "setup") {
+        for implementation in part.levels_of(spec.workload, "implementation") {
+            for setup in part.levels_of(spec.workload, "setup") {
                 let parsed = implementation.parsed().zip(setup.parsed());
                 let missing = parsed.and_then(|(by, made)| ring::missing_requirement(by, made));
                 catalog.note_missing("ring", format!("{implementation} {setup}"), missing);

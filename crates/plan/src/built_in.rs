@@ -54,7 +54,7 @@ pub fn find(name: &str) -> Result<PlanSpec, PlanError> {
         Some((name, text)) => file::parse(name, text),
         None => {
             let hint = suggest::hint(name, PLANS.iter().map(|(name, _)| *name));
-            Err(PlanError::Usage(format!("no plan is called `{name}`{hint} (or give a path that ends in .toml)")))
+            PlanError::usage(format!("no plan is called `{name}`{hint} (or give a path that ends in .toml)"))
         }
     }
 }

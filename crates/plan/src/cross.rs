@@ -128,7 +128,7 @@ pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) 
             true if SET_BY_PROFILES.contains(&factor) => {
                 let flag = factor.replace('_', "-");
                 let text = format!("--{flag} is set by the profiles already: leave out --profile or --{flag}");
-                return Err(PlanError::Usage(text));
+                return PlanError::usage(text);
             }
             // Named with the profile or without: the user's level holds.
             true => continue,
@@ -195,7 +195,7 @@ impl PlanSpec {
             if factors.is_empty() {
                 let flags = factor::flags(self.workload);
                 let hint = bytegauge_model::suggest::hint(name, flags.iter().map(String::as_str));
-                return Err(PlanError::Usage(format!("--also: no factor or key is called `{name}`{hint}")));
+                return PlanError::usage(format!("--also: no factor or key is called `{name}`{hint}"));
             }
             for factor in factors {
                 let has_list = |part: &Part| {
@@ -205,9 +205,9 @@ impl PlanSpec {
                 };
                 if !self.parts.iter().any(has_list) {
                     let flag = factor.flag();
-                    return Err(PlanError::Usage(format!(
+                    return PlanError::usage(format!(
                         "--also {flag}: its default is a single level. Name the levels to measure: --{flag} LIST"
-                    )));
+                    ));
                 }
                 self.parts.iter_mut().for_each(|part| part.also.push(factor.name));
             }
@@ -224,18 +224,14 @@ pub(crate) fn note(workload: Workload, part: &Part) -> Option<String> {
         let applies = over.is_none_or(|over: &Transport| (factor.fits)(over));
         let [one] = &part.levels(workload, factor, over)[..] else { return None };
         let all = part.defaults(workload, factor, over);
-        let is_left = applies && part.has_one_of(factor) && all.len() > 1 && is_measured(part, factor.name);
+        let is_left =
+            applies && part.has_one_of(factor) && all.len() > 1 && !(factor.name == "profile" && sets_by_hand(part));
         is_left.then(|| format!("--{} {}", factor.flag(), factor.kind.compact(one)))
     };
     let left: Vec<String> = factor::of(workload).filter_map(left).collect();
     (!left.is_empty()).then(|| {
         format!("one value is measured of each of these: {}; --also NAME adds the default list of one", left.join(", "))
     })
-}
-
-/// Whether a profile applies: levels of the factors that it sets replace it.
-fn is_measured(part: &Part, name: &str) -> bool {
-    name != "profile" || !SET_BY_PROFILES.iter().any(|set| part.levels.contains_key(set))
 }
 
 #[cfg(test)]

@@ -253,11 +253,6 @@ impl Design {
         found_ns.unwrap_or(self.lengths(conditions).warmup_ns)
     }
 
-    /// Default length of a confirmation trial, nanoseconds.
-    pub fn confirm_length_ns(&self, conditions: &Spec) -> u64 {
-        self.lengths(conditions).confirm_ns
-    }
-
     /// Warm-up and length of a screening trial, where calibration found that a path settles within `found_ns`,
     /// nanoseconds. Screening ranks within a block, where a rest of drift is common to all.
     pub fn screening_ns(&self, conditions: &Spec, found_ns: Option<u64>) -> (u64, u64) {
@@ -270,7 +265,7 @@ impl Design {
     pub fn audits(&self, conditions: &Spec, needed_ns: u64) -> bool {
         // Transports that are compared are no condition; a file among them is an end that needs no audit.
         let is_path = conditions.transport().map_or(conditions.workload().has_path(), Transport::two_ended);
-        let longest_ns = || self.confirm_length_ns(conditions).max(needed_ns);
+        let longest_ns = || self.lengths(conditions).confirm_ns.max(needed_ns);
         let is_long = conditions.duration().unwrap_or_else(longest_ns) >= self.audit_ns;
         is_path && !is_long && !conditions.searches_rate()
     }

@@ -42,7 +42,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError>
         }
         if let Some(transport) = part.transports(workload).into_iter().find(|joint| !workload.runs_over(joint)) {
             let carries_not = format!("{transport} does not carry the workload {workload}");
-            return Err(PlanError::Usage(format!("--transport: {carries_not}: use unix, tcp or tcp6")));
+            return PlanError::usage(format!("--transport: {carries_not}: use unix, tcp or tcp6"));
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ pub(crate) fn refuse_what_fits_nothing(spec: &PlanSpec) -> Result<(), PlanError>
         if !naming.is_empty() && !transports.iter().any(factor.fits) {
             let shown = transports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let (flag, fits) = (factor.flag(), fits(factor));
-            return Err(PlanError::Usage(format!("--{flag} fits none of the chosen transports ({shown}): {fits}")));
+            return PlanError::usage(format!("--{flag} fits none of the chosen transports ({shown}): {fits}"));
         }
     }
     Ok(())

@@ -60,18 +60,21 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, task: Option<&ProgramT
 
 /// Refuses a link that would not join a program to its server.
 fn joins_programs(part: &Part, task: &ProgramTask, with: &str) -> Result<(), PlanError> {
-    let usage = |text: String| Err(PlanError::Usage(text));
     if task.server.is_none() {
-        return usage(format!("--{with} needs a server at the far side of the link: add --start and --ready"));
+        return PlanError::usage(format!(
+            "--{with} needs a server at the far side of the link: add --start and --ready"
+        ));
     }
     if !task.names_server() {
-        return usage(format!(
+        return PlanError::usage(format!(
             "over --{with} the server has another address than 127.0.0.1: write {{server}} in its place in the command, and let the server listen at all addresses or at {{server}}"
         ));
     }
     let several = |key: &&FactorKey| part.levels.get(key.row().name).is_some_and(|levels| levels.len() > 1);
     match FactorKey::link_rate.row().only_with.iter().find(several) {
-        Some(key) => usage(format!("--{}: programs are joined by one link: give one value", key.row().flag())),
+        Some(key) => {
+            PlanError::usage(format!("--{}: programs are joined by one link: give one value", key.row().flag()))
+        }
         None => Ok(()),
     }
 }

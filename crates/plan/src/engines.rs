@@ -3,7 +3,7 @@
 //!
 //! Also what engines of datagrams cannot measure, and the requirements of a ring.
 
-use bytegauge_model::factor::{self, FACTORS, Factor};
+use bytegauge_model::factor::{FACTORS, Factor};
 use bytegauge_model::name_tables::{Batches, ENGINES};
 use bytegauge_model::{CellKind, Engine, Implementation, LINK_MTU, Level, Mode, Spec, Transport, UserData, Workload};
 
@@ -60,7 +60,7 @@ fn refused(factor: &Factor, level: &Level, transport: &Transport) -> Result<(), 
     let carries = |engine: Engine| factor.engine_of.is_some_and(|end| engine.carries(end, transport));
     let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(row.value));
     let (flag, fitting) = (factor.flag(), others.map(|row| row.name).collect::<Vec<_>>().join(", "));
-    Err(PlanError::Usage(format!("--{flag}: {level} does not carry {transport}: use one of {fitting}")))
+    PlanError::usage(format!("--{flag}: {level} does not carry {transport}: use one of {fitting}"))
 }
 
 // Datagrams that cannot be measured: sizes over a protocol's limit, sends that the kernel would not segment, batches that
@@ -191,19 +191,16 @@ pub(crate) fn refuse_what_no_ring_can(spec: &PlanSpec) -> Result<(), PlanError> 
         return Ok(());
     }
     if spec.verify {
-        return Err(PlanError::Usage(NO_BYTES.into()));
+        return PlanError::usage(NO_BYTES);
     }
     for part in &spec.parts {
-        let most = |name: &str| {
-            let levels = factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
-            levels.iter().filter_map(Level::number).max()
-        };
+        let most = |name: &str| part.levels_of(spec.workload, name).iter().filter_map(Level::number).max();
         if let (Some(batch), Some(entries)) = (most("submit_batch"), most("entries"))
             && batch > entries
         {
-            return Err(PlanError::Usage(format!(
+            return PlanError::usage(format!(
                 "--submit-batch: {batch} operations do not fit a ring of {entries} --entries: use {entries} or fewer, or auto"
-            )));
+            ));
         }
     }
     Ok(())
@@ -411,6 +408,8 @@ mod datagram_tests {
 
 #[cfg(test)]
 mod ring_tests {
+    use bytegauge_model::factor;
+
     use super::*;
     use crate::file::parse;
     use crate::{Catalog, resolve};

@@ -7,18 +7,15 @@ use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Tra
 use crate::spec::Part;
 use crate::{PlanError, iperf3, relay};
 
-/// Whether a direction is stated that needs no other host.
+/// Whether a direction is stated that needs no other host: that of an iperf3 server, or both ways at once in all cells, which two ends on
+/// one host can do as well.
 pub(crate) fn has_direction_here(part: &Part) -> bool {
-    all_go_both_ways(part) || iperf3::states_direction(part)
+    let stated = part.levels.get("direction");
+    stated.is_some_and(|levels| levels.iter().all(goes_both_ways) || iperf3::is_meant(part))
 }
 
 fn goes_both_ways(level: &Level) -> bool {
     *level == Level::Name(Direction::Both.to_string())
-}
-
-/// Whether bytes go both ways at once in all cells, which two ends on one host can do as well.
-fn all_go_both_ways(part: &Part) -> bool {
-    part.levels.get("direction").is_some_and(|levels| levels.iter().all(goes_both_ways))
 }
 
 /// Sets in a part what follows from the agents' places.
@@ -147,7 +144,7 @@ pub(crate) fn settle_unpinned(part: &mut Part, with: &str, why: &str) -> Result<
 }
 
 pub(crate) fn refused<T>(name: &str, with: &str, why: &str) -> Result<T, PlanError> {
-    Err(PlanError::Usage(format!("--{} does not work with --{with}: {why}", name.replace('_', "-"))))
+    PlanError::usage(format!("--{} does not work with --{with}: {why}", name.replace('_', "-")))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub fn parse(place: &str, text: &str) -> Result<PlanSpec, PlanError> {
     if table.is_empty() {
         // A full disk may have cut it off; without a key it would mean all options of all transports.
         let write = "write at least its workload, such as workload = \"stream\"";
-        return Err(PlanError::Usage(format!("the plan {place} is empty: {write}")));
+        return PlanError::usage(format!("the plan {place} is empty: {write}"));
     }
     let mut reader = Reader { place, workload: Workload::default() };
     // The meaning of a key depends on the workload, wherever it is in the file.
@@ -122,7 +122,7 @@ impl Reader<'_> {
             let flags = factor::flags(self.workload);
             let known = flags.iter().map(String::as_str).chain([PART_KEYS, also].concat());
             let hint = suggest::hint(key, known.collect::<Vec<_>>());
-            return Err(PlanError::Usage(format!("{}: no factor or key is called `{key}`{hint}", self.place)));
+            return PlanError::usage(format!("{}: no factor or key is called `{key}`{hint}", self.place));
         }
         Ok(named)
     }

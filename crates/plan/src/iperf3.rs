@@ -36,11 +36,6 @@ pub(crate) fn server_writes(part: &Part) -> bool {
     (part.role() == ProgramRole::Reader || goes(part, Direction::From)) && is_meant(part)
 }
 
-/// Whether a direction is stated: that of datagrams, which have no role.
-pub(crate) fn states_direction(part: &Part) -> bool {
-    part.levels.contains_key("direction") && is_meant(part)
-}
-
 /// Whether bytes go in a direction in all cells.
 fn goes(part: &Part, direction: Direction) -> bool {
     part.levels.get("direction").is_some_and(|levels| *levels == [Level::Name(direction.to_string())])

@@ -53,6 +53,11 @@ pub enum PlanError {
 }
 
 impl PlanError {
+    /// Wrong usage.
+    pub(crate) fn usage<T>(text: impl Into<String>) -> Result<T, PlanError> {
+        Err(PlanError::Usage(text.into()))
+    }
+
     /// Of a factor that has no meaning in the plan's workload, but in another one.
     #[must_use]
     pub fn not_in_workload(flag: &str, workload: Workload, other: Workload) -> PlanError {

@@ -1,15 +1,12 @@
 //! The requirements of a relay: factors that have no effect without one, a CPU to run on, and the path without a relay for
 //! comparison.
 
-use std::collections::BTreeSet;
-
 use bytegauge_model::{
     CellKind, Level, Placement, ProgramRole, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay,
     Spec, Transport, Workload,
 };
 
 use crate::missing_features::Catalog;
-use crate::plan::Plan;
 use crate::spec::Part;
 use crate::{PlanError, external};
 
@@ -99,25 +96,6 @@ fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
     }
 }
 
-/// Notes that varied sizes belong to the ends, if the relay's own size does not vary.
-pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
-    let varies = |name: &str| {
-        let copies = |levels: &Spec| has(levels, |method| method != RelayMethod::Direct);
-        let of_relays = plan.cells.iter().map(|cell| &cell.factors).filter(|levels| copies(levels));
-        let levels: BTreeSet<_> = of_relays.map(|levels| levels.get(name)).collect();
-        levels.iter().filter(|level| **level != Level::Absent).count() > 1
-    };
-    let varied: Vec<&str> = [("read_size", "--read-size"), ("write_size", "--write-size")]
-        .into_iter()
-        .filter(|(name, _)| varies(name))
-        .map(|(_, flag)| flag)
-        .collect();
-    if !varied.is_empty() && !varies("relay_buffer") {
-        let verb = if varied.len() == 1 { "is" } else { "are" };
-        plan.notes.push(format!("{} {verb} of the ends: the relay's own size is --relay-buffer", varied.join(" and ")));
-    }
-}
-
 /// A program that is a relay needs a connection between two ends.
 pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
     let moot = |needs: &str| Err(PlanError::moot("role relay", needs));
@@ -153,6 +131,7 @@ pub(crate) fn refuse_external(workload: Workload, part: &Part) -> Result<(), Pla
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::Plan;
     use bytegauge_model::factor;
 
     use super::*;
@@ -246,23 +225,6 @@ mod tests {
         let behind = "workload = \"call\"\nconnect = \"127.0.0.1:7000\"\nrelay = \"addr::9000=:9001\"";
         let refused = resolve(&parse("t", behind).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
         assert!(refused.contains("use --connect with the relay's own address"), "{refused}");
-    }
-
-    #[test]
-    fn sizes_with_a_relay_belong_to_the_ends() {
-        let notes = |text: &str| plan_with_peers(text).unwrap().notes;
-        let relays = "relay = \"direct,splice,read-write\"\n";
-        let of_ends = "--read-size is of the ends: the relay's own size is --relay-buffer";
-        assert_eq!(notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K\"")), [of_ends]);
-        let both = notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K,8K\""));
-        assert_eq!(both, ["--read-size and --write-size are of the ends: the relay's own size is --relay-buffer"]);
-        for silent in [
-            "relay-buffer = \"4K,64K\"\nread-size = \"4K,64K\"\nwrite-size = \"4K\"",
-            "read-size = \"4K\"\nwrite-size = \"4K\"",
-        ] {
-            assert!(notes(&format!("{relays}{silent}")).iter().all(|note| !note.contains("of the ends")), "{silent}");
-        }
-        assert!(notes("read-size = \"4K,64K\"\nwrite-size = \"4K\"").is_empty());
     }
 
     #[test]

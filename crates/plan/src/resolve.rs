@@ -41,11 +41,11 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         add_part(&mut plan, spec, &part, &mut asked)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
-        return Err(PlanError::Usage(format!(
+        return PlanError::usage(format!(
             "--implementation {} is an artefact, only shown with others, in mode ceiling without user data, and never \
              measured alone: add liburing to --implementation",
             artefact.factors.get("implementation")
-        )));
+        ));
     }
     refuse_what_is_moot(&plan, spec)?;
     refuse_transports_apart(&plan, spec)?;
@@ -65,23 +65,16 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
 }
 
 /// How to get the value of a flag that a plan needs.
-fn next_step(flag: &str) -> &'static str {
-    match flag {
-        "host" => {
-            ". Start it there: bytegauge agent --listen ADDRESS:4711 --key-file FILE. \
-                   Then add here: --host ADDRESS:4711 --key-file FILE (docs/far-host.md)"
-        }
-        _ => "",
-    }
-}
+const START_AGENT: &str = ". Start it there: bytegauge agent --listen ADDRESS:4711 --key-file FILE. Then add here: \
+                           --host ADDRESS:4711 --key-file FILE (docs/far-host.md)";
 
 /// The spec with the levels that follow from others.
 fn settled(spec: &PlanSpec) -> Result<PlanSpec, PlanError> {
     let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
         let flag = factor.flag();
-        let step = next_step(&flag);
-        return Err(PlanError::Usage(format!("the plan {} needs --{flag}: {}{step}", spec.name, factor.summary)));
+        let step = if flag == "host" { START_AGENT } else { "" };
+        return PlanError::usage(format!("the plan {} needs --{flag}: {}{step}", spec.name, factor.summary));
     }
     let mut spec = spec.clone();
     for part in &mut spec.parts {
@@ -136,7 +129,6 @@ fn note_what_is_left_out(plan: &mut Plan, spec: &PlanSpec) {
     note_collapsed(plan, spec);
     engines::note_left_out(plan, spec);
     external::note(plan);
-    relay::note_sizes_of_ends(plan);
     let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
     let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
     notes.into_iter().for_each(|note| plan.note(note));
@@ -174,10 +166,10 @@ fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
     }
     let longest = spec.parts.iter().filter_map(|part| longest(workload, part)).max_by_key(|(_, levels)| *levels);
     let (flag, levels) = longest.map_or_else(Default::default, |(factor, levels)| (factor.flag(), levels));
-    Err(PlanError::Usage(format!(
+    PlanError::usage(format!(
         "the cells are too many ({CELLS_MAX} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
          levels"
-    )))
+    ))
 }
 
 /// Options of one test in two parts would be ranked separately and never compared with each other.
@@ -276,7 +268,7 @@ fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Fa
         finalists: part.finalists.unwrap_or(usual),
         named: named && part.finalists.is_none(),
         choices,
-        trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(conditions)),
+        trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.lengths(conditions).confirm_ns),
     }
 }
 
@@ -364,7 +356,7 @@ fn refuse_transports_apart(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError
     });
     let names: Vec<String> = [first, second].iter().flat_map(|group| over(&group.id)).collect();
     let names = names.join(" and ");
-    Err(PlanError::Usage(format!("--compare transport: {names} are measured under different conditions{differs}")))
+    PlanError::usage(format!("--compare transport: {names} are measured under different conditions{differs}"))
 }
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and

@@ -214,7 +214,7 @@ impl PlanSpec {
         let Some(known) = of_workload().find(|profile| profile.name == name) else {
             let names = of_workload().map(|p| p.name).chain(self.profiles.iter().map(|p| p.name.as_str()));
             let hint = bytegauge_model::suggest::hint(name, names);
-            return Err(PlanError::Usage(format!("no profile is called `{name}`{hint}")));
+            return PlanError::usage(format!("no profile is called `{name}`{hint}"));
         };
         known
             .sets
@@ -315,6 +315,11 @@ impl Part {
             levels if self.has_one_of(factor) => self.usual(factor, &levels),
             levels => levels,
         })
+    }
+
+    /// The levels of a factor by its name, where there is no transport.
+    pub fn levels_of(&self, workload: Workload, name: &str) -> Vec<Level> {
+        factor::find(name).map(|factor| self.levels(workload, factor, None)).unwrap_or_default()
     }
 
     /// The default list of levels of a factor over a transport, or where there is none.

@@ -9,7 +9,7 @@ use bytegauge_model::{GroupId, Spec, Workload};
 use crate::design::{AUDIT_CELLS_MIN, StageTimes};
 use crate::missing_features::connections;
 use crate::plan::{GroupFacts, Index, Plan};
-use crate::trial_length::{assumed, lengths_ns, search_trial_ns, trial_ns};
+use crate::trial_length::{assumed, lengths_ns, search_trial_ns};
 
 /// Assumed time until each byte of a flow's request has memory at both ends, nanoseconds: 1,000 flows of 32 KiB took 0.2 s.
 const FLOW_BYTE_NS: u64 = 6;
@@ -65,7 +65,8 @@ impl Plan {
                 let trial_ns = |group: &&GroupId| {
                     let (conditions, overhead_ns, pace) = of(group);
                     let lengths = (design.fresh.warmup_ns, design.calibration_ns);
-                    trial_ns(conditions, asked, lengths, overhead_ns, pace)
+                    let (warmup_ns, window_ns) = lengths_ns(conditions, asked, lengths, pace);
+                    warmup_ns + window_ns + overhead_ns
                 };
                 let trial_ns = live.iter().map(trial_ns).max().unwrap_or(0);
                 let trials = placements.len() as u64 * self.calibration_trials(family);

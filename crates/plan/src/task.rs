@@ -1,7 +1,7 @@
 //! The requirements of a user's program: values that fit its command, its present value among
 //! them, and runs that fit the budget.
 
-use bytegauge_model::{Cell, Level, Nanos, SocketChanges, Workload, factor};
+use bytegauge_model::{Cell, Level, Nanos, SocketChanges, Workload};
 
 use crate::PlanError;
 use crate::design::{BLOCKS_STATED_MAX, Design, Finalists};
@@ -31,23 +31,22 @@ const NO_TASK: &str = "the workload tune needs a program: use bytegauge tune --v
 pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
     let task = match (&spec.task, spec.workload) {
         (Some(task), Workload::Tune) => task,
-        (None, Workload::Tune) => return Err(PlanError::Usage(NO_TASK.into())),
+        (None, Workload::Tune) => return PlanError::usage(NO_TASK),
         _ => return Ok(()),
     };
     if spec.verify {
-        return Err(PlanError::Usage(NO_BYTES.into()));
+        return PlanError::usage(NO_BYTES);
     }
-    let named = |name: &str| factor::find(name);
     for part in &spec.parts {
-        let levels = named(VALUE).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
+        let levels = part.levels_of(spec.workload, VALUE);
         task.check(&levels).map_err(|error| PlanError::Usage(error.to_string()))?;
-        let placements = named("placement").map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
+        let placements = part.levels_of(spec.workload, "placement");
         let apart = |level: &&Level| !matches!(level.name(), Some("unpinned" | "same-cpu"));
         if let Some(placement) = placements.iter().find(apart).filter(|_| task.server.is_none()) {
-            return Err(PlanError::Usage(format!(
+            return PlanError::usage(format!(
                 "--placement {placement} separates two programs, but there is only one: use unpinned or same-cpu, or name a \
                  server with --start"
-            )));
+            ));
         }
     }
     Ok(())
@@ -199,6 +198,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::factor;
     use bytegauge_model::task::{Advice, AdvisedValue};
     use bytegauge_model::{Metric, OptionChange, ProgramChange, ProgramTask};
 

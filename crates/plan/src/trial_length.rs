@@ -130,18 +130,6 @@ fn pause_ns(conditions: &Spec) -> Option<u64> {
     conditions.burst().and(conditions.every()).or_else(of_writer).or(conditions.urgent())
 }
 
-/// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.
-pub fn trial_ns(
-    conditions: &Spec,
-    asked: Option<Cost>,
-    given_ns: (u64, u64),
-    overhead_ns: u64,
-    per_second: f64,
-) -> u64 {
-    let (warmup_ns, window_ns) = lengths_ns(conditions, asked, given_ns, per_second);
-    warmup_ns + window_ns + overhead_ns
-}
-
 /// A warm-up and a window, lengthened if shorter than needed.
 pub fn lengthened_ns((warmup_ns, window_ns): (u64, u64), needed_ns: u64) -> (u64, u64) {
     match needed_ns > window_ns {
@@ -168,7 +156,10 @@ pub fn search_trial_ns(
     let probe_ns = match (conditions.slo(), conditions.max_loss()) {
         (Some(slo), _) => slo.probe_ns(window_ns, per_second),
         (None, Some(share)) => share.probe_ns(window_ns, DATAGRAMS_PER_SECOND),
-        (None, None) => return trial_ns(conditions, asked, (warmup_ns, window_ns), overhead_ns, per_second),
+        (None, None) => {
+            let (warmup_ns, window_ns) = lengths_ns(conditions, asked, (warmup_ns, window_ns), per_second);
+            return warmup_ns + window_ns + overhead_ns;
+        }
     };
     PROBES_USUAL * (probe_ns.min(PROBE_MAX_NS.max(window_ns)) + warmup_ns + overhead_ns)
 }

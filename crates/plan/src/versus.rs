@@ -23,10 +23,10 @@ impl Plan {
     /// If there are not two.
     pub fn against_each_other(mut self, words: [String; 2]) -> Result<Plan, PlanError> {
         let [a, b] = &self.cells[..] else {
-            return Err(PlanError::Usage(format!(
+            return PlanError::usage(format!(
                 "a comparison needs two cells, but the plan has {}: give two values",
                 self.cells.len()
-            )));
+            ));
         };
         self.versus = Some(versus([&a.id, &b.id], words));
         // A long-trial check would run the same program again.
@@ -44,17 +44,17 @@ impl Plan {
             only_cell(side, plan)?;
         }
         if self.workload != other.workload {
-            return Err(PlanError::Usage(format!(
+            return PlanError::usage(format!(
                 "--a is a {}, --b a {}: compare two of one workload",
                 self.workload, other.workload
-            )));
+            ));
         }
         let (a, b) = (&self.cells[0].factors, &other.cells[0].factors);
         if let Some(name) = ALIKE.iter().find(|name| a.get(name) != b.get(name)) {
-            return Err(PlanError::Usage(format!(
+            return PlanError::usage(format!(
                 "--a and --b have different values of --{}, which decides what is compared: give both the same",
                 factor::find(name).map_or_else(|| (*name).into(), Factor::flag)
-            )));
+            ));
         }
         self.groups[0].factors = shared(&self.groups[0].factors, &other.groups[0].factors);
         let mut cell = other.cells.remove(0);
@@ -91,11 +91,11 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
     };
     let several: Vec<String> =
         factor::of(plan.workload).filter(|row| levels(row.name) > 1).map(|row| format!("--{}", row.flag())).collect();
-    Err(PlanError::Usage(format!(
+    PlanError::usage(format!(
         "{side} has {} cells, but needs one: give one level each to {}",
         plan.cells.len(),
         several.join(", ")
-    )))
+    ))
 }
 
 /// Conditions that both sides have.
