@@ -58,16 +58,8 @@ pub enum GradeReason {
     OtherLoad(f64),
     /// Load of other programs that is much of the machine, in CPUs, and their number.
     OtherLoadMuch(f64, f64),
-    /// Steal could not be read.
-    StealUnknown,
-    /// Throttling could not be read.
-    ThrottlingUnknown,
-    /// Load of other programs could not be read.
-    OtherLoadUnknown,
-    /// The frequency governor could not be read.
-    GovernorUnknown,
-    /// The state of turbo could not be read.
-    TurboUnknown,
+    /// Something that could not be read.
+    Unknown(&'static str),
 }
 
 impl GradeReason {
@@ -78,7 +70,7 @@ impl GradeReason {
             Self::Steal(share) if share > STEAL_MUCH => Grade::D,
             Self::Throttled(_) | Self::OtherLoadMuch(..) => Grade::D,
             Self::Steal(_) | Self::OtherLoad(_) => Grade::C,
-            _ => Grade::B,
+            Self::Unknown(_) => Grade::B,
         }
     }
 }
@@ -90,11 +82,7 @@ impl fmt::Display for GradeReason {
             Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
             Self::OtherLoad(cpus) => write!(f, "other programs used {cpus:.2} CPUs"),
             Self::OtherLoadMuch(cpus, of) => write!(f, "other programs used {cpus:.2} of {of:.0} CPUs"),
-            Self::StealUnknown => write!(f, "steal unknown"),
-            Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
-            Self::OtherLoadUnknown => write!(f, "load of other programs unknown"),
-            Self::GovernorUnknown => write!(f, "governor unknown"),
-            Self::TurboUnknown => write!(f, "turbo unknown"),
+            Self::Unknown(what) => write!(f, "{what} unknown"),
         }
     }
 }
@@ -111,26 +99,22 @@ pub struct Graded {
 /// Grades an environment.
 #[must_use]
 pub fn grade(environment: &DisturbanceReadings) -> Graded {
-    let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> GradeReason, unknown: GradeReason| match value {
-        None => Some(unknown),
-        Some(value) if value > limit => Some(reason(value)),
-        Some(_) => None,
+    let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> GradeReason, what: &'static str| match value {
+        None => Some(GradeReason::Unknown(what)),
+        Some(value) => (value > limit).then(|| reason(value)),
     };
     let e = environment;
     let mut reasons: Vec<GradeReason> = [
-        above(e.steal_share, STEAL_DISTURBED, GradeReason::Steal, GradeReason::StealUnknown),
-        above(e.throttled_ns, 0.0, GradeReason::Throttled, GradeReason::ThrottlingUnknown),
+        above(e.steal_share, STEAL_DISTURBED, GradeReason::Steal, "steal"),
+        above(e.throttled_ns, 0.0, GradeReason::Throttled, "cgroup throttling"),
         match e.other_load_cpus.zip(e.cpus).filter(|(load, cpus)| *load >= OTHER_LOAD_MUCH * cpus) {
             Some((load, cpus)) => Some(GradeReason::OtherLoadMuch(load, cpus)),
-            None => above(
-                e.other_load_cpus,
-                OTHER_LOAD_DISTURBED_CPUS,
-                GradeReason::OtherLoad,
-                GradeReason::OtherLoadUnknown,
-            ),
+            None => {
+                above(e.other_load_cpus, OTHER_LOAD_DISTURBED_CPUS, GradeReason::OtherLoad, "load of other programs")
+            }
         },
-        (!e.governor_known).then_some(GradeReason::GovernorUnknown),
-        (!e.turbo_known).then_some(GradeReason::TurboUnknown),
+        (!e.governor_known).then_some(GradeReason::Unknown("governor")),
+        (!e.turbo_known).then_some(GradeReason::Unknown("turbo")),
     ]
     .into_iter()
     .flatten()
