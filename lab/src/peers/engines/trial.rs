@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytegauge_model::{EndRole, Ends, Level, Spec, Workload};
+use bytegauge_sys::network::NetworkTables;
+use bytegauge_sys::snmp::KernelCounts;
 use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
 use super::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
@@ -30,9 +32,6 @@ const OTHER_SIZE: u64 = 64 << 10;
 const JOINED: u64 = 64 << 10;
 /// Bytes of a read of servers and clients: that of the C programs (`SERVER_READ` in `lab/peers/c/peer.h`).
 const CALL_READ: u64 = 16 << 10;
-/// Where the kernel counts packets of UDP. Both sides put 64 datagrams into one with `gso`, and else one.
-const KERNEL_COUNTS: &str = "/proc/net/snmp";
-
 /// The programs of a comparison.
 pub(super) struct EnginePrograms {
     /// Where the C programs were built.
@@ -133,8 +132,9 @@ impl EnginePrograms {
     fn units(&self, case: &EngineCase) -> Result<u64> {
         if case.traffic == Traffic::Datagrams {
             let name = if case.end == EndRole::Source { "OutDatagrams" } else { "InDatagrams" };
-            let text = fs::read_to_string(KERNEL_COUNTS).with_context(|| format!("reading {KERNEL_COUNTS}"))?;
-            return udp_count(&text, name).with_context(|| format!("{KERNEL_COUNTS} counts no {name}"));
+            let counts = KernelCounts::read(NetworkTables::own()).context("reading the kernel's counts")?;
+            // Both sides put 64 datagrams into one packet with `gso`, and else one.
+            return counts.count("Udp", name).with_context(|| format!("the kernel counts no {name}"));
         }
         let bytes = fs::read(&self.counter).context("reading the counter")?;
         Ok(u64::from_ne_bytes(bytes.as_slice().try_into().context("a counter has 8 bytes")?))
@@ -203,27 +203,11 @@ fn address(case: &EngineCase, place: &str) -> Result<Address> {
     Ok(if case.traffic == Traffic::Datagrams { Address::Ports(vec![at]) } else { Address::Ip(at) })
 }
 
-/// A count of UDP: one line names the columns, the next one has the numbers (proc_pid_net(5)).
-fn udp_count(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, numbers) = (lines.next()?, lines.next()?);
-    let at = names.split_whitespace().position(|column| column == name)?;
-    numbers.split_whitespace().nth(at)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     use super::super::cases;
-
-    #[test]
-    fn datagrams_are_counted_by_the_kernel() {
-        let text =
-            "Tcp: A\nTcp: 9\nUdp: InDatagrams NoPorts OutDatagrams\nUdp: 5 6 7\nUdpLite: InDatagrams\nUdpLite: 8\n";
-        assert_eq!((udp_count(text, "InDatagrams"), udp_count(text, "OutDatagrams")), (Some(5), Some(7)));
-        assert_eq!(udp_count(text, "Other"), None);
-    }
 
     #[test]
     fn every_row_has_a_setup() {
