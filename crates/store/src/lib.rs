@@ -25,7 +25,7 @@ pub use session_lock::SessionLock;
 pub use trial::Series;
 
 use std::ffi::OsString;
-use std::fs::FileType;
+use std::fs::{FileType, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,6 @@ use std::time::Duration;
 use bytegauge_sys::new_file::{create_folder, is_own_link};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
-use session_lock::FileWatch;
 
 /// Longest value that is read or written, bytes: the plan of a session, or the series of a long trial.
 const VALUE_MAX: i32 = 256 << 20;
@@ -63,7 +62,8 @@ const BUSY_POLLS: i32 = 5_000;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
-    watch: FileWatch,
+    /// The file as it was last seen.
+    seen: Option<Metadata>,
     /// Instructions of the present query or transaction.
     steps: Arc<AtomicU64>,
 }
@@ -121,9 +121,9 @@ impl Store {
         }
         let opened = Connection::open_with_flags(access.name(path), access.flags());
         let connection = opened.map_err(|error| error::explain(path, error.into()))?;
-        let mut store = Store { connection, path: path.to_owned(), watch: FileWatch::default(), steps: Arc::default() };
+        let mut store = Store { connection, path: path.to_owned(), seen: None, steps: Arc::default() };
         store.set_up(access).map_err(|error| error::explain(path, error))?;
-        store.watch = FileWatch::on(path);
+        store.seen = path.metadata().ok();
         Ok(store)
     }
 
@@ -169,7 +169,7 @@ impl Store {
             Ok(value)
         };
         let value = run(&mut self.connection).map_err(|error| error::explain(path, error))?;
-        match self.watch.look(path) {
+        match session_lock::change(&mut self.seen, path) {
             None => Ok(value),
             Some(how) => {
                 Err(StoreError::Gone { path: path.clone(), how, saved: session_lock::save(&self.connection, path) })

@@ -114,44 +114,19 @@ fn at_its_file(store: &Path) -> PathBuf {
 // Detects that the file was deleted, replaced or cut short. An open database continues to accept transactions then,
 // and all of them would be lost when the process ends.
 
-/// The last known state of a file; `None` if it is not watched.
-#[derive(Debug, Default)]
-pub(crate) struct FileWatch {
-    seen: Option<FileState>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct FileState {
-    device: u64,
-    inode: u64,
-    len: u64,
-}
-
-impl FileWatch {
-    /// Starts to watch a file that was opened.
-    pub(crate) fn on(path: &Path) -> FileWatch {
-        FileWatch { seen: seen(path) }
+/// The change of a file since it was `seen`, reported once; a file that was not seen is not watched.
+pub(crate) fn change(seen: &mut Option<Metadata>, path: &Path) -> Option<&'static str> {
+    let before = seen.take()?;
+    let Ok(now) = path.metadata() else { return Some("deleted") };
+    if (before.dev(), before.ino()) != (now.dev(), now.ino()) {
+        return Some("replaced");
     }
-
-    /// The change of the file since the last check, reported once.
-    pub(crate) fn look(&mut self, path: &Path) -> Option<&'static str> {
-        let before = self.seen.take()?;
-        let Some(now) = seen(path) else { return Some("deleted") };
-        if (before.device, before.inode) != (now.device, now.inode) {
-            return Some("replaced");
-        }
-        // bytegauge never shortens the file.
-        if now.len < before.len {
-            return Some("cut short");
-        }
-        self.seen = Some(now);
-        None
+    // bytegauge never shortens the file.
+    if now.len() < before.len() {
+        return Some("cut short");
     }
-}
-
-fn seen(path: &Path) -> Option<FileState> {
-    let metadata = path.metadata().ok()?;
-    Some(FileState { device: metadata.dev(), inode: metadata.ino(), len: metadata.len() })
+    *seen = Some(now);
+    None
 }
 
 /// Writes the content of the open database to a new file in the same folder.
