@@ -56,8 +56,10 @@ pub fn across(sessions: &[Replicate], level: f64) -> Across {
     let pair = |(i, j): (usize, usize)| difference(sessions, i, j);
     let mean = |cell: usize| sessions.iter().map(|session| session.means[cell]).sum::<f64>() / sessions.len() as f64;
     let least = (0..cells).map(mean).fold(f64::INFINITY, f64::min);
-    let squares: Vec<f64> = pairs.iter().filter_map(|&ends| pair(ends).between_square()).collect();
-    let between = (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / squares.len() as f64).max(0.0).sqrt());
+    // The variance that the sessions' own errors do not explain; can be negative by chance.
+    let squares: Vec<f64> = pairs.iter().map(|&ends| pair(ends)).map(|found| found.square - found.own).collect();
+    let between = (sessions.len() > 1 && !squares.is_empty())
+        .then(|| (squares.iter().sum::<f64>() / squares.len() as f64).max(0.0).sqrt());
     let critical = critical_value(sessions.len(), cells, level);
     let rivals = |i: usize| (0..cells).filter(move |&j| j != i).map(move |j| pair((i, j)));
     let worst = |i: usize, critical: f64| rivals(i).map(|d| d.mean + critical * d.error).fold(0.0, f64::max);
@@ -80,14 +82,6 @@ struct Difference {
     square: f64,
     /// Mean squared error of the single sessions.
     own: f64,
-    sessions: usize,
-}
-
-impl Difference {
-    /// The variance that the sessions' own errors do not explain; can be negative by chance.
-    fn between_square(&self) -> Option<f64> {
-        (self.sessions > 1).then_some(self.square - self.own)
-    }
 }
 
 fn difference(sessions: &[Replicate], i: usize, j: usize) -> Difference {
@@ -95,7 +89,7 @@ fn difference(sessions: &[Replicate], i: usize, j: usize) -> Difference {
     let n = values.len() as f64;
     let (mean, square) = moments(&values);
     let own = sessions.iter().map(|session| session.errors[i][j].powi(2)).sum::<f64>() / n;
-    Difference { mean, error: (square / n).sqrt(), square, own, sessions: values.len() }
+    Difference { mean, error: (square / n).sqrt(), square, own }
 }
 
 /// Student's one-sided critical value for all differences from one reference together.

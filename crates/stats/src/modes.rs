@@ -222,24 +222,20 @@ fn hull(x: &[f64], low: usize, high: usize, side: Hull) -> Vec<usize> {
 /// it and the knot of the majorant at or right of it.
 fn widest_gap(x: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize, usize) {
     let mut widest = (f64::NEG_INFINITY, minorant[0], majorant[majorant.len() - 1]);
-    let mut segment = 0;
-    for &knot in minorant {
-        while segment + 2 < majorant.len() && majorant[segment + 1] <= knot {
-            segment += 1;
-        }
-        let gap = 1.0 + height(x, majorant, segment, knot) - knot as f64;
-        if gap > widest.0 {
-            widest = (gap, knot, at_or_after(majorant, knot));
-        }
-    }
-    segment = 0;
-    for &knot in majorant {
-        while segment + 2 < minorant.len() && minorant[segment + 1] <= knot {
-            segment += 1;
-        }
-        let gap = 1.0 + knot as f64 - height(x, minorant, segment, knot);
-        if gap > widest.0 {
-            widest = (gap, at_or_before(minorant, knot), knot);
+    for (knots, other, is_lower) in [(minorant, majorant, true), (majorant, minorant, false)] {
+        let mut segment = 0;
+        for &knot in knots {
+            while segment + 2 < other.len() && other[segment + 1] <= knot {
+                segment += 1;
+            }
+            let (at, line) = (knot as f64, height(x, other, segment, knot));
+            let gap = 1.0 + if is_lower { line - at } else { at - line };
+            if gap > widest.0 {
+                widest = match is_lower {
+                    true => (gap, knot, other.iter().copied().find(|&k| k >= knot).unwrap_or(knot)),
+                    false => (gap, other.iter().rev().copied().find(|&k| k <= knot).unwrap_or(knot), knot),
+                };
+            }
         }
     }
     widest
@@ -264,14 +260,6 @@ fn height(x: &[f64], knots: &[usize], segment: usize, i: usize) -> f64 {
     let b = knots[(segment + 1).min(knots.len() - 1)];
     let width = x[b] - x[a];
     if width > 0.0 { a as f64 + (b - a) as f64 * (x[i] - x[a]) / width } else { i as f64 }
-}
-
-fn at_or_after(knots: &[usize], i: usize) -> usize {
-    knots.iter().copied().find(|&k| k >= i).unwrap_or(i)
-}
-
-fn at_or_before(knots: &[usize], i: usize) -> usize {
-    knots.iter().rev().copied().find(|&k| k <= i).unwrap_or(i)
 }
 
 #[cfg(test)]

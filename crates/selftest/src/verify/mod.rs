@@ -137,13 +137,6 @@ struct RunTally {
     of: usize,
 }
 
-impl RunTally {
-    fn add(&mut self, other: Self) {
-        self.held += other.held;
-        self.of += other.of;
-    }
-}
-
 /// How many runs each row counts, and the seed of their random numbers.
 #[derive(Clone, Copy)]
 struct Runs {
