@@ -5,7 +5,7 @@
 
 use bytegauge_model::factor::{FACTORS, Factor};
 use bytegauge_model::name_tables::{Batches, ENGINES};
-use bytegauge_model::{CellKind, Engine, Implementation, LINK_MTU, Level, Mode, Spec, Transport, UserData, Workload};
+use bytegauge_model::{Engine, Implementation, LINK_MTU, Level, Mode, Spec, Transport, UserData, Workload};
 
 use crate::PlanError;
 use crate::missing_features::Catalog;
@@ -170,15 +170,6 @@ pub(crate) fn names_artefact(part: &Part) -> bool {
 /// sets no user data that it would never see again.
 pub(crate) fn shows_artefacts(conditions: &Spec) -> bool {
     conditions.mode() == Some(Mode::Ceiling) && conditions.user_data() == Some(UserData::None)
-}
-
-/// Notes the artefacts.
-pub(crate) fn note_artefacts(plan: &mut Plan) {
-    let artefacts = plan.artefacts.iter().filter(|cell| cell.kind == CellKind::Artefact);
-    if let Some(artefact) = artefacts.clone().next() {
-        let (count, name) = (artefacts.count(), artefact.factors.get("implementation"));
-        plan.notes.push(format!("{name} is shown for reference ({count} cells) and never compared"));
-    }
 }
 
 /// Comparison of bytes where none move.
@@ -478,7 +469,7 @@ mod ring_tests {
         let plan = plan(text).unwrap();
         assert_eq!(plan.cells.len(), 4);
         let [artefact] = &plan.artefacts[..] else { panic!("{:?}", plan.artefacts) };
-        assert_eq!(artefact.kind, CellKind::Artefact);
+        assert_eq!(artefact.kind, bytegauge_model::CellKind::Artefact);
         assert!(shows_artefacts(&artefact.factors));
         assert_eq!(plan.measurable(&artefact.group).count(), 1);
         assert_eq!(plan.artefacts_of(&artefact.group).count(), 1);

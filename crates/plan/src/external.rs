@@ -3,9 +3,8 @@
 //! The place, the work and the socket options of such a server are unknown: it is measured from outside. Names are looked
 //! up before; nothing here uses the network.
 
-use bytegauge_model::{Level, Place, Spec, Transport, Workload, factor};
+use bytegauge_model::{Cell, Level, Place, Spec, Transport, Workload, factor};
 
-use crate::plan::Plan;
 use crate::spec::Part;
 use crate::{PlanError, far, iperf3, relay};
 
@@ -70,47 +69,33 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Resul
     Ok(())
 }
 
-/// Notes what cannot be measured.
-pub(crate) fn note(plan: &mut Plan) {
-    let mut places: Vec<&Place> = Vec::new();
-    for place in plan.cells.iter().filter_map(|cell| cell.factors.connect()) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    let counted = match plan.workload {
+/// Notes on what cannot be measured of the servers of these cells.
+pub(crate) fn notes(workload: Workload, cells: &[&Cell]) -> Vec<String> {
+    let counted = match workload {
         Workload::Stream => {
             "; the rate counts bytes that its kernel acknowledged or accepted, not bytes that it has read"
         }
         _ => "",
     };
-    let notes = places.iter().map(|place| {
-        if place.is_iperf3() {
-            return iperf3::note(place);
-        }
-        format!(
-            "the server at {place} is external: its CPU time, its socket options, its \
- queues and its CPUs cannot be measured{counted}"
-        )
-    });
-    let notes: Vec<String> = notes.collect();
-    plan.notes.extend(notes);
+    let note = |place: &Place| match place.is_iperf3() {
+        true => iperf3::note(place),
+        false => format!(
+            "the server at {place} is external: its CPU time, its socket options, its queues and its CPUs cannot be \
+             measured{counted}"
+        ),
+    };
+    cells.iter().filter_map(|cell| cell.factors.connect()).map(note).collect()
 }
 
 /// An address determines the transport that reaches it, but not whether by connections or by datagrams: the latter are named.
 fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     let reached = if by_datagrams(part) { Place::datagram_transport } else { Place::transport };
-    let mut transports: Vec<Level> = Vec::new();
-    for transport in part.places("connect").iter().filter_map(reached) {
-        let level = Level::Name(transport.to_string());
-        if !transports.contains(&level) {
-            transports.push(level);
-        }
-    }
+    let of = |transport: Transport| Level::Name(transport.to_string());
+    let mut transports: Vec<Level> = part.places("connect").iter().filter_map(reached).map(of).collect();
+    transports.dedup();
     if transports.len() > 1 {
         return refused("connect", "servers behind different transports cannot be compared: use a session for each");
     }
-    let of = |transport: Transport| Level::Name(transport.to_string());
     // A server may accept both at one address.
     let also_by_mptcp = transports == [of(Transport::Tcp)] && !iperf3::is_meant(part);
     let reaches = |level: &Level| transports.contains(level) || (also_by_mptcp && *level == of(Transport::Mptcp));
@@ -161,6 +146,7 @@ pub(crate) fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Plan;
     use crate::resolve::plan_of_flags as plan_of;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {

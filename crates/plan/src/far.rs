@@ -5,7 +5,7 @@
 use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
 use crate::spec::Part;
-use crate::{PlanError, iperf3, relay};
+use crate::{PlanError, iperf3};
 
 /// Whether a direction is stated that needs no other host: that of an iperf3 server, or both ways at once in all cells, which two ends on
 /// one host can do as well.
@@ -125,7 +125,7 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
         );
         let direct = "the path without a relay crosses no network: both its ends are on this host, so it shows their limit, \
               not that of the links to the relay";
-        let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
+        let is_direct = cell.factors.relay_method() == Some(RelayMethod::Direct) && cell.factors.far().is_none();
         Some(if is_direct { direct.to_owned() } else { relay })
     })
 }

@@ -22,30 +22,27 @@ pub const EMULATED: &str = "emulated";
 
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
-    let mut reasons: Vec<String> = Vec::new();
-    let ends = plan.ends;
+    let (ends, mut reasons) = (plan.ends, Vec::new());
     // Only the reason remains of cells that are shown but never compared.
     plan.artefacts.retain(|cell| {
         let reason = missing(cell, ends, catalog);
-        reasons.extend(reason.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
-        reason.is_none()
+        let is_there = reason.is_none();
+        reasons.extend(reason);
+        is_there
     });
     for cell in &plan.cells {
-        if let Some(reason) = missing(cell, plan.ends, catalog) {
-            if !reasons.contains(&reason) {
-                reasons.push(reason.clone());
-            }
-            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
-        }
+        let reason = missing(cell, ends, catalog);
+        plan.skipped.extend(reason.map(|reason| (cell.id.clone(), Outcome::Skipped(reason))));
     }
-    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
     let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
     let sent = plan.cells.iter().filter(|cell| !skipped.contains(&cell.id));
     let note = |cell: &Cell| engines::note(&cell.factors, cell.factors.transport()?, catalog);
     let useless = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors));
+    let of_cells = plan.skipped.iter().filter_map(|(_, outcome)| outcome.reason());
+    let reasons = reasons.iter().map(String::as_str).chain(of_cells).map(|reason| format!("skipped: {reason}"));
     // Most cells of a large plan have the same notes.
     let mut notes: Vec<String> = Vec::new();
-    for note in sent.filter_map(note).chain(useless) {
+    for note in reasons.chain(sent.filter_map(note)).chain(useless) {
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -151,7 +148,7 @@ fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
 
 /// Why a relay cannot hold all connections, if so: it is a process of its own, with the same limit.
 fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
-    let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
+    let (method, limit) = (levels.relay_method()?, catalog.open_files_max?);
     if levels.relay_host().is_some() {
         return None;
     }

@@ -2,35 +2,29 @@
 //! comparison.
 
 use bytegauge_model::{
-    CellKind, Level, Placement, ProgramRole, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay,
-    Spec, Transport, Workload,
+    CellKind, Level, Placement, ProgramRole, RelayMethod, RelayPlacement, RelayThreads, RunningRelay, Spec, Transport,
+    Workload,
 };
 
 use crate::missing_features::Catalog;
 use crate::spec::Part;
 use crate::{PlanError, external};
 
-/// The method of a combination, if the relay is bytegauge's own.
-pub(crate) fn method(levels: &Spec) -> Option<RelayMethod> {
-    levels.relay().and_then(RelayChoice::method)
-}
-
-/// Whether a combination has a relay with a property.
-pub(crate) fn has(levels: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
-    method(levels).is_some_and(holds)
-}
-
 /// The kind of a combination in its part: with relays, the path without one shows their limit.
 pub(crate) fn kind(part: &Part, combination: &Spec) -> CellKind {
     let named = part.levels.get("relay").map_or(0, Vec::len);
-    if named > 1 && method(combination) == Some(RelayMethod::Direct) { CellKind::Ceiling } else { CellKind::Candidate }
+    if named > 1 && combination.relay_method() == Some(RelayMethod::Direct) {
+        CellKind::Ceiling
+    } else {
+        CellKind::Candidate
+    }
 }
 
 /// The feature that this machine lacks for the relay of a cell.
 pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let relay = levels.relay()?;
     let name = &relay.to_string();
-    if method(levels) == Some(RelayMethod::Direct) {
+    if levels.relay_method() == Some(RelayMethod::Direct) {
         return None;
     }
     // The agent of another host reports features that it lacks.
@@ -58,14 +52,17 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {} is a program and needs TCP: use --transport tcp", program.name));
     }
-    if let Some(method) = method(levels).filter(|method| method.needs_tcp())
+    if let Some(method) = levels.relay_method().filter(|method| method.needs_tcp())
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
     {
         return Some(format!("--relay {method} needs TCP: use --transport tcp, or another --relay"));
     }
     let place: RelayPlacement = levels.relay_placement()?;
     let ends: Placement = levels.placement()?;
-    let goes = || has(levels, RelayMethod::has_threads) && levels.relay_threads() == Some(RelayThreads::Direction);
+    let goes = || {
+        levels.relay_method().is_some_and(RelayMethod::has_threads)
+            && levels.relay_threads() == Some(RelayThreads::Direction)
+    };
     match (place, ends) {
         (RelayPlacement::Follows, _) if !goes() => Some(
             "--relay-placement follows needs a method with a thread per direction: use --relay \
@@ -84,7 +81,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
 
 /// Why a relay cannot run on another host: an agent runs no command of a caller, and gives it no privileges.
 fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
-    match method(levels) {
+    match levels.relay_method() {
         None => Some(format!(
             "--relay {name}: agents run no programs: leave out --relay-host, or start it there and \
                               measure with --connect"
@@ -165,9 +162,7 @@ mod tests {
         let asked = plan_with_peers("role = \"relay\"").unwrap();
         let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
-        assert!(
-            asked.cells.iter().all(|cell| cell.factors.relay() == Some(&RelayChoice::Method(RelayMethod::ReadWrite)))
-        );
+        assert!(asked.cells.iter().all(|cell| cell.factors.relay_method() == Some(RelayMethod::ReadWrite)));
         assert_eq!(asked.groups[0].factors.read_size(), Some(64 << 10), "its peers' sizes are conditions");
         let named = plan_with_peers("role = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
         assert_eq!(named.cells.len(), 2);

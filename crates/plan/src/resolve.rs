@@ -15,7 +15,7 @@ use crate::design::{
 use crate::effective_factors::{
     joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
 };
-use crate::engines::{self, is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
+use crate::engines::{self, is_artefact, is_too_large, refuse_what_no_ring_can, shows_artefacts};
 use crate::missing_features::{Catalog, skip_what_is_missing};
 use crate::plan::{Family, Index, Plan, SeenPace};
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
@@ -51,7 +51,6 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     refuse_transports_apart(&plan, spec)?;
     note_what_is_left_out(&mut plan, spec);
     skip_what_is_missing(&mut plan, catalog);
-    note_artefacts(&mut plan);
     plan.screen_what_is_left(&Index::of(&plan));
     if plan.skipped.len() == plan.cells.len() {
         let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");
@@ -128,9 +127,9 @@ fn note_what_is_left_out(plan: &mut Plan, spec: &PlanSpec) {
     left.for_each(|note| plan.note(note));
     note_collapsed(plan, spec);
     engines::note_left_out(plan, spec);
-    external::note(plan);
     let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
-    let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
+    let notes =
+        [external::notes(plan.workload, &shown), far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
     notes.into_iter().for_each(|note| plan.note(note));
 }
 

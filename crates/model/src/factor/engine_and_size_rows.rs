@@ -13,7 +13,6 @@ macro_rules! with_engine_and_size_rows {
             heading: "client",
             summary: "How the client moves bytes: epoll, blocking, …",
             details: "the client measures, so this is a condition, unless --compare client-engine asks for it; stream --help and call --help explain the names",
-            fits: SOCKETS,
             engine_of: Some(EngineEnd::Client),
         },
         /// Threads of the client.
@@ -23,7 +22,6 @@ macro_rules! with_engine_and_size_rows {
             defaults: call("1"),
             summary: "Threads of the client",
             details: "a blocking client has one for each connection",
-            fits: SOCKETS,
             needs: Some(Needs { with: &[FactorKey::client_engine], when: |spec| shares_threads(spec.client_engine()), text: "another --client-engine" }),
         },
         /// Where the relay runs.
@@ -153,7 +151,6 @@ macro_rules! with_engine_and_size_rows {
             heading: "server",
             summary: "How the server moves bytes: epoll, uring, tokio, …",
             details: "stream --help and call --help explain the names",
-            fits: SOCKETS,
             set_at: &[EndRole::Server],
             usual: &["epoll", "plain"],
             engine_of: Some(EngineEnd::Server),
@@ -165,7 +162,6 @@ macro_rules! with_engine_and_size_rows {
             heading: "threads",
             summary: "Threads of the server",
             details: "a blocking server has one for each connection",
-            fits: SOCKETS,
             set_at: &[EndRole::Server],
             needs: Some(Needs { with: &[FactorKey::server_engine], when: |spec| shares_threads(spec.server_engine()), text: "another --server-engine" }),
         },

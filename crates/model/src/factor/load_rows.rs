@@ -73,7 +73,6 @@ macro_rules! with_load_rows {
             defaults: call("512"),
             summary: "Bytes of a request",
             details: "1 B to 16 MiB",
-            fits: SOCKETS,
         },
         /// Bytes of a response, where it has another size than the request.
         response: u64 = LOAD {
@@ -81,7 +80,6 @@ macro_rules! with_load_rows {
             defaults: call("same"),
             summary: "Bytes of a response, or same",
             details: "same: the size of the request, which is echoed",
-            fits: SOCKETS,
         },
         /// Most bytes of one write of a request.
         request_chunk: u64 = LOAD {
@@ -126,7 +124,6 @@ macro_rules! with_load_rows {
             kind: LevelKind::Count { min: 1, max: 4096, auto: false },
             defaults: call("1"),
             summary: "Requests in flight on each connection",
-            fits: SOCKETS,
         },
         /// Whether every call opens a connection of its own.
         connect_per_call: bool = LOAD {
@@ -213,7 +210,6 @@ macro_rules! with_load_rows {
             defaults: call("none"),
             summary: "Latency to keep, such as p99=2ms, or none",
             details: "searches for the highest rate that keeps it; p50, p90, p99, p99.9, p99.99",
-            fits: SOCKETS,
         },
         /// Offered load of all flows, calls per second.
         call_rate: u64 = LOAD {
@@ -223,7 +219,6 @@ macro_rules! with_load_rows {
             heading: "rate",
             summary: "Offered load of all connections: calls/s, or max",
             details: "20k is 20,000 calls/s; max: the next call waits for the reply",
-            fits: SOCKETS,
             needs: Some(Needs { with: &[FactorKey::slo], when: without_search, text: NO_SLO }),
         },
         /// How offered calls are spaced.
@@ -231,7 +226,6 @@ macro_rules! with_load_rows {
             defaults: call("constant"),
             summary: "Spacing of offered calls: constant or poisson",
             details: "needs --rate or --slo",
-            fits: SOCKETS,
             needs: Some(Needs { with: &[FactorKey::slo, FactorKey::call_rate], when: |spec| spec.slo().is_some() || spec.call_rate().is_some(), text: "--rate or --slo" }),
         },
         // Before the time between bursts, which has no effect without them.
@@ -280,7 +274,6 @@ macro_rules! with_load_rows {
             defaults: call("5s").datagrams("250ms"),
             summary: "Time after which a call has failed",
             details: "over datagrams, losses are noticed by it",
-            fits: SOCKETS,
         },
         /// Flows of a second group of clients against the same server.
         competing_flows: u64 = LOAD {
@@ -289,7 +282,6 @@ macro_rules! with_load_rows {
             heading: "competing",
             summary: "Connections of a second client process",
             details: "to the same server",
-            fits: SOCKETS,
             within_test: true,
         },
         /// Streams in each direction that load the path of the calls.

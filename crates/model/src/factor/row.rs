@@ -112,7 +112,8 @@ pub struct Factor {
     pub summary: &'static str,
     /// Details in addition to the summary; may be empty.
     pub details: &'static str,
-    /// The transports that it applies to; it is absent for others. Not used in a workload without a path.
+    /// The transports that it applies to, of those that carry a workload in which it has a meaning; it is absent for others. Not used in a
+    /// workload without a path.
     pub fits: fn(&Transport) -> bool,
     /// The ends that it is set at, where these are not both. An option of the kernel has `sites` instead.
     pub(crate) set_at: &'static [EndRole],

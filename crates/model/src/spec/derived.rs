@@ -22,6 +22,11 @@ impl Spec {
         is_network && is_here && self.connect().is_none()
     }
 
+    /// The method of the relay, if it is bytegauge's own.
+    pub fn relay_method(&self) -> Option<RelayMethod> {
+        self.relay()?.method()
+    }
+
     /// Whether a relay is between the ends; the path without one has a level, too.
     pub fn has_relay(&self) -> bool {
         self.relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
