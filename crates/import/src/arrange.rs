@@ -32,19 +32,18 @@ pub(super) fn arrange(
         return Err(ImportError::Empty);
     }
     let found = GroupsAndCells::of(shelf);
-    let places: Vec<RowPlace> =
-        rows.iter().map(|row| RowPlace { group: found.group_of[row.cell], cell: row.cell }).collect();
-    let numbers = block_numbers(&rows, &places);
-    let visits = rows.iter().zip(&places).map(|(row, place)| (row.block.unwrap_or(0), *place));
+    let group_of = &found.group_of;
+    let numbers = block_numbers(&rows, group_of);
+    let visits = rows.iter().map(|row| (row.block.unwrap_or(0), group_of[row.cell], row.cell));
     let serial = in_one_go(visits.collect());
 
     // The block, and its cells.
     let mut blocks: BTreeMap<u64, (usize, HashSet<usize>)> = BTreeMap::new();
     let mut trials = Vec::with_capacity(rows.len());
-    for ((row, place), number) in rows.into_iter().zip(&places).zip(numbers) {
-        let (_, cells) = blocks.entry(number).or_insert_with(|| (place.group, HashSet::new()));
-        let (position, id) = (cells.len() as u32, found.cells[place.cell].cell.id.clone());
-        if !cells.insert(place.cell) {
+    for (row, number) in rows.into_iter().zip(numbers) {
+        let (_, cells) = blocks.entry(number).or_insert_with(|| (group_of[row.cell], HashSet::new()));
+        let (position, id) = (cells.len() as u32, found.cells[row.cell].cell.id.clone());
+        if !cells.insert(row.cell) {
             let reason = format!("cell {id} is twice in block {number}; without a block column rows are numbered");
             return Err(ImportError::Line { line: row.line, reason });
         }
@@ -84,13 +83,6 @@ struct GroupsAndCells {
     sizes: Vec<usize>,
 }
 
-/// The group and cell of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct RowPlace {
-    group: usize,
-    cell: usize,
-}
-
 impl GroupsAndCells {
     fn of(shelf: Shelf) -> GroupsAndCells {
         let mut found = GroupsAndCells::default();
@@ -114,13 +106,13 @@ impl GroupsAndCells {
 }
 
 /// Groups of several cells in which no cell was measured again later: effects of time (a CPU that warmed up, a neighbour that
-/// became idle) and effects of the options cannot be separated there. `visits` has the block and the place of each row; rows of
+/// became idle) and effects of the options cannot be separated there. `visits` has the block, the group and the cell of each row; rows of
 /// a block are taken in the order of the table. Uses only the order, never a result.
-fn in_one_go(mut visits: Vec<(u64, RowPlace)>) -> BTreeSet<usize> {
-    visits.sort_by_key(|(block, _)| *block);
+fn in_one_go(mut visits: Vec<(u64, usize, usize)>) -> BTreeSet<usize> {
+    visits.sort_by_key(|(block, ..)| *block);
     let mut orders: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (_, place) in visits {
-        orders.entry(place.group).or_default().push(place.cell);
+    for (_, group, cell) in visits {
+        orders.entry(group).or_default().push(cell);
     }
     let serial = |order: &mut Vec<usize>| {
         order.dedup();
@@ -132,26 +124,24 @@ fn in_one_go(mut visits: Vec<(u64, RowPlace)>) -> BTreeSet<usize> {
 
 /// The block of every row. The table's own numbers are kept if each belongs to one group. Otherwise, and in tables
 /// without numbers, blocks are the repetitions within a group.
-fn block_numbers(rows: &[Observation], places: &[RowPlace]) -> Vec<u64> {
+fn block_numbers(rows: &[Observation], group_of: &[usize]) -> Vec<u64> {
     let mut owner: HashMap<u64, usize> = HashMap::new();
-    let own = rows.iter().zip(places).all(|(row, row_place)| {
-        row.block.is_some_and(|block| *owner.entry(block).or_insert(row_place.group) == row_place.group)
-    });
-    if own {
+    let mut is_of_one_group = |row: &Observation| {
+        let group = group_of[row.cell];
+        row.block.is_some_and(|block| *owner.entry(block).or_insert(group) == group)
+    };
+    if rows.iter().all(&mut is_of_one_group) {
         return rows.iter().filter_map(|row| row.block).collect();
     }
-    let mut repetitions: HashMap<RowPlace, u64> = HashMap::new();
+    let mut repetitions = vec![0; group_of.len()];
     let mut numbers: HashMap<(usize, u64), u64> = HashMap::new();
-    rows.iter()
-        .zip(places)
-        .map(|(row, row_place)| {
-            let repetition = repetitions.entry(*row_place).or_default();
-            let label = row.block.unwrap_or(*repetition);
-            *repetition += 1;
-            let next = numbers.len() as u64;
-            *numbers.entry((row_place.group, label)).or_insert(next)
-        })
-        .collect()
+    let number = |row: &Observation| {
+        let label = row.block.unwrap_or(repetitions[row.cell]);
+        repetitions[row.cell] += 1;
+        let next = numbers.len() as u64;
+        *numbers.entry((group_of[row.cell], label)).or_insert(next)
+    };
+    rows.iter().map(number).collect()
 }
 
 fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> SessionRecord {
@@ -176,7 +166,7 @@ mod tests {
 
     /// Cells of one group, in the order of the table.
     fn check(rows: &[(u64, usize)], expected: bool) {
-        let visits = rows.iter().map(|(block, cell)| (*block, RowPlace { group: 3, cell: *cell }));
+        let visits = rows.iter().map(|(block, cell)| (*block, 3, *cell));
         let found = in_one_go(visits.collect());
         assert_eq!(found.contains(&3), expected, "{rows:?}");
     }

@@ -8,12 +8,12 @@ use serde_json::Value;
 use bytegauge_store::export::{self, ExchangeLine};
 use bytegauge_store::{CellRow, GroupRow, SessionData};
 
-use super::{Format, ImportDraft, ImportError};
+use super::{ImportDraft, ImportError};
 
 /// Parses an export of a session: `bytegauge report export`.
 pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportError> {
     if let Some((ours, theirs)) = map.first() {
-        return Err(ImportError::map_without_columns(ours, theirs, Format::JsonLines));
+        return Err(ImportError::map_without_columns(ours, theirs, "jsonl"));
     }
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let mut whole = match lines.next() {

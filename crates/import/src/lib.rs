@@ -10,8 +10,6 @@ mod csv;
 mod jsonl;
 mod limits;
 mod observation;
-mod published_tables;
-mod target;
 
 pub use observation::units as rate_units;
 
@@ -46,12 +44,6 @@ pub const FORMATS: &[Row<Format>] = &[
         value: Format::Text, name: "text", summary: "lines of buf_size=…; duration=…; num_syscalls=…; … MiB/s"
     },
 ];
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(FORMATS.iter().find(|row| row.value == *self).map_or("?", |row| row.name))
-    }
-}
 
 /// How to import data.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +111,7 @@ fn import_text(
     let draft = match options.format.map_or_else(|| detected(text), Ok)? {
         Format::JsonLines => jsonl::parse(text, &options.map)?,
         Format::Csv => csv::parse(text, &options.map, file_name)?,
-        Format::Text => published_tables::parse(text, &options.map, file_name)?,
+        Format::Text => csv::parse_published(text, &options.map, file_name)?,
     };
     limits::check(&draft)?;
     let ImportDraft { mut whole, warnings } = draft;
@@ -145,7 +137,7 @@ fn detected(text: &str) -> Result<Format, ImportError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).ok_or(ImportError::Empty)?;
     if first.starts_with('{') {
         Ok(Format::JsonLines)
-    } else if text.lines().any(published_tables::is_row) {
+    } else if text.lines().any(csv::is_row) {
         Ok(Format::Text)
     } else if csv::delimiter(first).is_some() {
         Ok(Format::Csv)
@@ -258,7 +250,7 @@ impl ImportError {
     }
 
     /// A mapping for a format without columns.
-    fn map_without_columns(ours: &str, theirs: &str, format: Format) -> ImportError {
+    fn map_without_columns(ours: &str, theirs: &str, format: &str) -> ImportError {
         let reason = format!("data in the format {format} have no columns to map: leave --map out");
         ImportError::map(ours, theirs, reason)
     }

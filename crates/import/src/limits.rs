@@ -38,7 +38,7 @@ pub(super) fn check_lines(text: &str) -> Result<(), ImportError> {
 /// Refuses a session with too many options, or with longer texts than any that a report shows.
 pub(super) fn check(draft: &ImportDraft) -> Result<(), ImportError> {
     let ImportDraft { whole: SessionData { record, groups, cells, trials, .. }, warnings } = draft;
-    options(cells.len())?;
+    within("options", cells.len(), OPTIONS_MAX)?;
     let field = |len: usize| within("bytes in a field", len, FIELD_MAX);
     field(record.plan_name.len())?;
     record.notes.iter().chain(warnings).try_for_each(|text| field(text.len()))?;
@@ -54,14 +54,10 @@ pub(super) fn check(draft: &ImportDraft) -> Result<(), ImportError> {
     trials.iter().try_for_each(|trial| field(trial.outcome.reason().map_or(0, str::len)))
 }
 
-/// Refuses too many options, as soon as they are found.
-pub(super) fn options(found: usize) -> Result<(), ImportError> {
-    within("options", found, OPTIONS_MAX)
-}
-
-/// Refuses too many results, as soon as they are found.
-pub(super) fn results(found: usize) -> Result<(), ImportError> {
-    within("results", found, RESULTS_MAX)
+/// Refuses too many options or results of a table, as soon as they are found.
+pub(super) fn table(options: usize, results: usize) -> Result<(), ImportError> {
+    within("options", options, OPTIONS_MAX)?;
+    within("results", results, RESULTS_MAX)
 }
 
 /// Refuses a number above a limit.
