@@ -4,12 +4,10 @@
 //! rule needs evidence and shows it; if none applies the answer is [`UNKNOWN`]. Never guesses, never treats a factor's level as evidence of its effect.
 #![forbid(unsafe_code)]
 
-pub mod call;
 pub mod call_errors;
 pub mod path;
 mod remedy;
 pub mod ring;
-mod stream;
 pub mod task;
 
 use std::collections::BTreeMap;
@@ -24,27 +22,13 @@ const HARNESS_SHARE: f64 = 0.5;
 /// A paced writer within 5 % of its rate is limited by that rate, not by the path: from this share on an offered load counts as
 /// answered, in texts and in figures.
 pub const OFFERED_SHARE: f64 = 0.95;
-/// A rate closer than this to the offered one is shown as all of it: 99.9 % is no useful difference.
-const ALL_OF_IT: f64 = 0.99;
-/// A writer that pauses for half its time is limited by the pause.
-const THINK_SHARE: f64 = 0.5;
 /// A thread that runs 90 % of the time can gain at most a tenth from anything but CPU; clocks of the window and of the CPU agree
 /// to better than that at 10 ms.
 const BUSY: f64 = 0.90;
 /// The difference of clocks of the window and of the CPU in trials of some milliseconds.
 const CLOCKS: f64 = 0.25;
-/// Two busy ends this close are a balanced pipeline: neither alone is the limit.
-const BALANCED: f64 = 0.05;
-/// One CPU shared by both ends loses a few per cent to switching between them.
-const SHARED_BUSY: f64 = 0.95;
-/// Soft interrupts are counted in 10 ms ticks and split among CPUs by `NET_RX` counts: four fifths of a CPU remain clear after
-/// both roundings.
-const SOFTIRQ_BUSY: f64 = 0.8;
 /// An end that waits a fifth of the time for a CPU loses more to the threads running there than to the path.
 const QUEUED: f64 = 0.20;
-/// Idle time in pieces shorter than this is the cost of waking up (some 5 to 50 µs, more in a virtual machine); longer pieces
-/// are waits for something else.
-const WAKE_UP_US: f64 = 200.0;
 
 /// The name if no rule applies.
 pub const UNKNOWN: &str = "unknown";
@@ -83,17 +67,14 @@ fn evidence<Name: Into<String>>(
 
 /// Every name that a cell's limit can have.
 pub fn names() -> impl Iterator<Item = &'static str> {
+    let of_rules = path::RULES.iter().map(|rule| rule.name).chain(ring::RULES.iter().map(|rule| rule.name));
     let mut names: Vec<&'static str> = Vec::new();
-    for name in [of(path::RULES), of(ring::RULES), task::NAMES.to_vec()].concat() {
+    for name in of_rules.chain(task::NAMES) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
     names.into_iter().chain([UNKNOWN])
-}
-
-fn of<S>(rules: &[Rule<S>]) -> Vec<&'static str> {
-    rules.iter().map(|rule| rule.name).collect()
 }
 
 /// The limit by the first rule that applies; else what is known.
@@ -113,7 +94,8 @@ fn limit(name: &'static str, finding: Evidence) -> CellLimit {
     CellLimit { name, sentence: finding.sentence, evidence }
 }
 
-fn without_numbers(name: &'static str, sentence: impl Into<String>) -> CellLimit {
+/// A limit that no number shows.
+pub fn without_numbers(name: &'static str, sentence: impl Into<String>) -> CellLimit {
     CellLimit { name, sentence: sentence.into(), evidence: BTreeMap::new() }
 }
 
@@ -122,47 +104,10 @@ fn cannot_be(what: &str, value: f64) -> bool {
     (what.ends_with("_share") || what.ends_with("_busy")) && !(0.0..=1.0 + CLOCKS).contains(&value)
 }
 
-/// Calls without a server.
-pub fn of_floor() -> CellLimit {
-    without_numbers("the harness", "there is no server: this is the client's own bookkeeping")
-}
-
-/// No measurement, so no limit.
-pub fn not_measured() -> CellLimit {
-    without_numbers(UNKNOWN, "nothing was measured")
-}
-
 /// The harness takes most of the time; `takes` is a sentence for its share.
 fn harness(floor_share: Option<f64>, takes: impl Fn(String) -> String) -> Option<Evidence> {
     let share = floor_share.filter(|share| *share >= HARNESS_SHARE)?;
     Some(evidence(takes(percent(share)), [("floor_share", share)]))
-}
-
-/// `were offered and answered`, or the share that was.
-fn offered_and(what: &str, offered: f64, rate: f64) -> String {
-    if rate >= ALL_OF_IT * offered {
-        format!("were offered and {what}")
-    } else {
-        format!("were offered and {} of them {what}", percent(rate / offered))
-    }
-}
-
-/// The rule for ends that pause because the plan has them pause.
-fn planned_pauses(who: &str, think_share: Option<f64>) -> Option<Evidence> {
-    let share = think_share.filter(|share| *share >= THINK_SHARE)?;
-    Some(evidence(
-        format!("the {who} pauses {} of the time by order of the plan", percent(share)),
-        [("think_share", share)],
-    ))
-}
-
-/// One CPU has hardly any time left next to soft interrupts.
-fn softirq(busiest_cpus: Option<f64>) -> Option<Evidence> {
-    let busiest = busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
-    Some(evidence(
-        format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
-        [("softirq_busiest_cpus", busiest)],
-    ))
 }
 
 fn percent(share: f64) -> String {

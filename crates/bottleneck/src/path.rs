@@ -1,15 +1,26 @@
 //! The limit of a path between two ends: rules over recorded numbers, of streams, datagrams and calls.
 //!
-//! The rules are read together: their order decides. Rules that need numbers of one workload alone are in `stream` and `call`. Of calls
+//! The rules are read together: their order decides. Rules that need numbers of one workload alone follow the common ones. Of calls
 //! the client is the instrument: if it is the limit, the server could do more than the rate shows.
 
-use bytegauge_model::unit::{byte_rate, call_rate, significant};
+use bytegauge_model::unit::{Nanos, byte_rate, call_rate, significant};
 
-use super::call::{self, Objective, Waits};
-use super::{
-    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, evidence, offered_and,
-    percent, planned_pauses, stream,
-};
+use super::{BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, evidence, percent};
+
+/// A rate closer than this to the offered one is shown as all of it: 99.9 % is no useful difference.
+const ALL_OF_IT: f64 = 0.99;
+/// A writer that pauses for half its time is limited by the pause.
+const THINK_SHARE: f64 = 0.5;
+/// Two busy ends this close are a balanced pipeline: neither alone is the limit.
+const BALANCED: f64 = 0.05;
+/// One CPU shared by both ends loses a few per cent to switching between them.
+const SHARED_BUSY: f64 = 0.95;
+/// Soft interrupts are counted in 10 ms ticks and split among CPUs by `NET_RX` counts: four fifths of a CPU remain clear after
+/// both roundings.
+const SOFTIRQ_BUSY: f64 = 0.8;
+/// Idle time in pieces shorter than this is the cost of waking up (some 5 to 50 µs, more in a virtual machine); longer pieces
+/// are waits for something else.
+const WAKE_UP_US: f64 = 200.0;
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -121,13 +132,13 @@ pub(super) const ALL: &str = "all CPUs";
 /// that.
 pub const RULES: &[Rule<PathSigns>] = &[
     Rule { name: "the harness", test: harness },
-    Rule { name: "backlog", test: call::backlog },
-    Rule { name: "errors", test: call::errors },
-    Rule { name: "latency objective", test: call::latency_objective },
-    Rule { name: call::DELAYED_ACKS, test: call::delayed_acknowledgements },
+    Rule { name: "backlog", test: backlog },
+    Rule { name: "errors", test: errors },
+    Rule { name: "latency objective", test: latency_objective },
+    Rule { name: DELAYED_ACKS, test: delayed_acknowledgements },
     Rule { name: "offered load", test: offered_load },
-    Rule { name: "the source itself", test: stream::source_itself },
-    Rule { name: "the link", test: stream::link },
+    Rule { name: "the source itself", test: source_itself },
+    Rule { name: "the link", test: link },
     Rule { name: "shared CPU", test: shared_cpu },
     Rule { name: "both CPUs", test: both_cpus },
     Rule { name: "sender CPU", test: |signs| busy_end(signs, "sender CPU") },
@@ -138,9 +149,9 @@ pub const RULES: &[Rule<PathSigns>] = &[
     Rule { name: ALL, test: all_cpus },
     Rule { name: RELAY_SHARED, test: shared_with_relay },
     Rule { name: "other programs", test: other_programs },
-    Rule { name: "softirq", test: |signs| super::softirq(signs.softirq_busiest_cpus) },
-    Rule { name: "window", test: stream::window },
-    Rule { name: "socket buffer", test: stream::socket_buffer },
+    Rule { name: "softirq", test: softirq },
+    Rule { name: "window", test: window },
+    Rule { name: "socket buffer", test: socket_buffer },
     Rule { name: "wake-ups", test: wake_ups },
 ];
 
@@ -183,26 +194,25 @@ fn harness(signs: &PathSigns) -> Option<Evidence> {
     })
 }
 
+/// The rate or the pauses of the plan.
 fn offered_load(signs: &PathSigns) -> Option<Evidence> {
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
         && rate >= OFFERED_SHARE * offered
     {
-        let (shown, instead, numbers) = match signs.calls {
-            true => (
-                format!("{} {}", call_rate(offered), offered_and("answered", offered, rate)),
-                "CPU and latency",
-                [("offered_calls_per_s", offered), ("rate_calls_per_s", rate)],
-            ),
-            false => (
-                format!("{} {}", byte_rate(offered), offered_and("arrived", offered, rate)),
-                "CPU",
-                [("offered_bytes_per_s", offered), ("rate_bytes_per_s", rate)],
-            ),
+        let part = match rate >= ALL_OF_IT * offered {
+            true => String::new(),
+            false => format!("{} of them ", percent(rate / offered)),
         };
-        let sentence = format!("{shown}: compare {instead}, not rates");
-        return Some(evidence(sentence, numbers));
+        let (shown, done, instead, unit) = match signs.calls {
+            true => (call_rate(offered), "answered", "CPU and latency", "calls_per_s"),
+            false => (byte_rate(offered), "arrived", "CPU", "bytes_per_s"),
+        };
+        let sentence = format!("{shown} were offered and {part}{done}: compare {instead}, not rates");
+        return Some(evidence(sentence, [(format!("offered_{unit}"), offered), (format!("rate_{unit}"), rate)]));
     }
-    planned_pauses(signs.words()[0].name, signs.think_share)
+    let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
+    let sentence = format!("the {} pauses {} of the time by order of the plan", signs.words()[0].name, percent(share));
+    Some(evidence(sentence, [("think_share", share)]))
 }
 
 fn shared_cpu(signs: &PathSigns) -> Option<Evidence> {
@@ -287,6 +297,15 @@ fn other_programs(signs: &PathSigns) -> Option<Evidence> {
     })
 }
 
+/// One CPU has hardly any time left next to soft interrupts.
+fn softirq(signs: &PathSigns) -> Option<Evidence> {
+    let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
+    Some(evidence(
+        format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
+        [("softirq_busiest_cpus", busiest)],
+    ))
+}
+
 fn wake_ups(signs: &PathSigns) -> Option<Evidence> {
     let [near, far] = signs.busy()?;
     let (near_idle, far_idle) = (signs.ends[0].idle_per_sleep_us?, signs.ends[1].idle_per_sleep_us?);
@@ -330,6 +349,157 @@ fn unknown(signs: &PathSigns) -> Evidence {
         (_, None) => format!("{}: no recorded number explains the rest", shown.join(", ")),
     };
     evidence(sentence, known.into_iter().map(|(words, busy)| (words.key("busy"), busy)))
+}
+
+// The limits that calls alone have: errors, an objective, delayed acknowledgements.
+
+/// Calls that take as long as the timer of a delayed acknowledgement, which expired as often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waits {
+    /// Their share of all calls.
+    pub slow_share: f64,
+    /// Their share of the time of all calls.
+    pub time_share: f64,
+    /// Acknowledgements sent because the timer expired.
+    pub acks: u64,
+}
+
+/// A latency objective at its knee and beyond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// Its percentile: `p99`.
+    pub percentile: &'static str,
+    /// The limit, nanoseconds.
+    pub limit_ns: u64,
+    /// Its value at the knee, nanoseconds.
+    pub at_knee_ns: f64,
+    /// The lowest rate that exceeds it, calls per second.
+    pub beyond_per_second: f64,
+    /// Its value there, nanoseconds; `None` if too few calls were completed.
+    pub at_beyond_ns: Option<f64>,
+    /// The rate of a closed loop on the same connections, calls per second.
+    pub closed_per_second: f64,
+}
+
+/// The limit of a client that waits for acknowledgements.
+pub(super) const DELAYED_ACKS: &str = "delayed acknowledgements";
+
+/// From this share on calls consist mainly of waiting.
+const WAITING_SHARE: f64 = 0.5;
+
+/// A failed call takes a flow's time and answers nothing: beyond this share the rate is that of failures.
+const FAILED_SHARE: f64 = 0.05;
+
+fn backlog(signs: &PathSigns) -> Option<Evidence> {
+    let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
+    let overflows = signs.listen_overflows.map(|times| ("listen_overflows", times as f64));
+    let sentence = format!("{} of the calls found no place in the server's backlog", percent(share));
+    Some(evidence(sentence, [("not_accepted_share", share)].into_iter().chain(overflows)))
+}
+
+fn errors(signs: &PathSigns) -> Option<Evidence> {
+    let share = signs.failed_share.filter(|share| *share >= FAILED_SHARE)?;
+    let sentence = format!("{} of the calls failed: the rate is that of failing", percent(share));
+    Some(evidence(sentence, [("failed_share", share)]))
+}
+
+/// Beyond the knee the limit is exceeded; the maximum of a closed loop shows which CPU is full by then.
+fn latency_objective(signs: &PathSigns) -> Option<Evidence> {
+    let Objective { percentile, limit_ns, at_knee_ns, beyond_per_second, at_beyond_ns, closed_per_second } =
+        signs.objective?;
+    let time = |ns: f64| Nanos(ns as u64);
+    let beyond = match at_beyond_ns.filter(|ns| *ns > limit_ns as f64) {
+        Some(ns) => format!("it is {} at {}", time(ns), call_rate(beyond_per_second)),
+        None => format!("of {} not all are completed in time", call_rate(beyond_per_second)),
+    };
+    let at_beyond = at_beyond_ns.map(|ns| ("at_beyond_ns", ns));
+    let sentence = format!(
+        "{percentile} is {} of the {} allowed, and {beyond}; clients that wait for each reply reach {}",
+        time(at_knee_ns),
+        Nanos(limit_ns),
+        call_rate(closed_per_second)
+    );
+    let rates = [("beyond_calls_per_s", beyond_per_second), ("closed_calls_per_s", closed_per_second)];
+    let times = [("limit_ns", limit_ns as f64), ("at_knee_ns", at_knee_ns)];
+    Some(evidence(sentence, times.into_iter().chain(at_beyond).chain(rates)))
+}
+
+/// Nagle's algorithm (RFC 9293, 3.7.4) delays a small write while data is unacknowledged, and the receiver, which has nothing
+/// to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
+fn delayed_acknowledgements(signs: &PathSigns) -> Option<Evidence> {
+    let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
+    Some(evidence(
+        format!(
+            "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
+             {} were: Nagle's algorithm holds the rest of a message back until it comes",
+            percent(waits.time_share),
+            waits.acks
+        ),
+        [("slow_time_share", waits.time_share), ("slow_share", waits.slow_share), ("delayed_acks", waits.acks as f64)],
+    ))
+}
+
+// The limits that streams alone have: the source, the link, a window, a buffer.
+
+/// A link used to nine tenths can gain at most a tenth from anything else.
+const LINK_FULL: f64 = 0.90;
+/// `TCP_INFO` counts limits in jiffies (1 to 10 ms): below a third of the busy time the count is mostly
+/// rounding, and other waits are at least as long.
+const TCP_LIMITED: f64 = 0.33;
+/// A larger kernel buffer with all else equal must gain this much, well above noise and the bias of selecting the best
+/// sibling.
+const BUFFER_GAIN: f64 = 0.10;
+
+fn source_itself(signs: &PathSigns) -> Option<Evidence> {
+    if signs.two_ended {
+        return None;
+    }
+    let busy = signs.ends[1].busy?;
+    let system = signs.reader_system_share?;
+    let numbers = [("receiver_busy", busy), ("receiver_system_share", system)];
+    if busy >= BUSY {
+        // With most of the time in user mode, the reader's own work is the limit.
+        (system > 0.5).then(|| {
+            let (busy, system) = (percent(busy), percent(system));
+            evidence(format!("the reader runs {busy} of the time, {system} of it inside read(2)"), numbers)
+        })
+    } else if signs.ends[1].queued_share.is_some_and(|share| share >= QUEUED) {
+        None
+    } else {
+        let idle = signs.ends[1].idle_per_sleep_us?;
+        let sentence = format!("the reader runs {} of the time and waits for the source in between", percent(busy));
+        Some(evidence(sentence, numbers.into_iter().chain([("receiver_idle_per_sleep_us", idle)])))
+    }
+}
+
+fn link(signs: &PathSigns) -> Option<Evidence> {
+    let (carries, rate) = signs.link_rate.zip(signs.rate)?;
+    let sentence = format!("the emulated link is full: it carries {} of data at most", byte_rate(carries));
+    (rate >= LINK_FULL * carries)
+        .then(|| evidence(sentence, [("link_bytes_per_s", carries), ("rate_bytes_per_s", rate)]))
+}
+
+fn window(signs: &PathSigns) -> Option<Evidence> {
+    let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
+    let whose = if signs.relay.is_some() { "relay" } else { "receiver" };
+    let sentence = format!(
+        "the sender waits for the {whose}'s window {} of the time in which it has data to send",
+        percent(share)
+    );
+    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| evidence(sentence, [("rwnd_limited_share", share)]))
+}
+
+fn socket_buffer(signs: &PathSigns) -> Option<Evidence> {
+    if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
+        let sentence =
+            format!("the send buffer was the limit {} of the time in which the sender has data", percent(share));
+        return Some(evidence(sentence, [("sndbuf_limited_share", share)]));
+    }
+    // Unix sockets and pipes count no limits. Only a sibling with a larger buffer proves it there: blocked writers and
+    // readers look alike whether the buffer is small or waking up is slow.
+    let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
+    let sentence = format!("with a larger {name} and all else equal it is {} faster", percent(gain));
+    Some(evidence(sentence, [("larger_buffer_gain", gain)]))
 }
 
 #[cfg(test)]

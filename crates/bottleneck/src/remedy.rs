@@ -6,7 +6,7 @@
 
 use bytegauge_model::Workload;
 
-use super::{call, path};
+use super::path;
 
 /// The facts about a limited option that decide what may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub fn remedy(of: &LimitedOption, name: &str) -> Option<String> {
         "backlog" => "a longer backlog (listen(2), net.core.somaxconn) or faster accepts help",
         "errors" => "find out first why calls fail",
         "latency objective" => "less work for each call helps, or a longer time allowed",
-        call::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or messages written in one piece",
+        path::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or messages written in one piece",
         "client CPU" if !of.spare_cpu => "a client on another host (--host) shows what the server can do",
         "client CPU" => "more client threads (--client-threads) show what the server can do",
         "server CPU" => {

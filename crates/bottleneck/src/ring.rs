@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, evidence, percent};
+use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, evidence, percent};
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,11 +54,6 @@ fn unknown(signs: &RingSigns) -> Evidence {
         None => "CPU time was not recorded".to_owned(),
     };
     evidence(sentence, signs.busy.map(|busy| ("busy", busy)))
-}
-
-/// A loop that takes no completion has no rate.
-pub fn of_artefact() -> CellLimit {
-    super::without_numbers(UNKNOWN, "no completion was taken, so there is no rate that anything could limit")
 }
 
 fn harness(signs: &RingSigns) -> Option<Evidence> {
@@ -125,6 +120,7 @@ fn loop_itself(signs: &RingSigns) -> Option<Evidence> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::UNKNOWN;
 
     fn check(signs: RingSigns, name: &str, sentence: &str) {
         let found = find(&signs);

@@ -6,13 +6,11 @@
 
 mod terminal;
 
-use std::collections::BTreeMap;
-
 use bytegauge_model::{GroupId, SessionId, Spec};
 use bytegauge_report::view::numbers::schema::present_levels;
 use bytegauge_report::view::{is_default, rfc3339, varied};
 use bytegauge_report::words::option_label;
-use bytegauge_report::{Report, SessionData, SessionGroup, Settings};
+use bytegauge_report::{ConfirmedCell, Report, SessionData, SessionGroup, Settings};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommendation::{Candidate, named};
 use serde::Serialize;
@@ -107,19 +105,20 @@ struct GroupAnswer {
     result: AcrossResult,
     /// The recommended option of the session.
     named: Option<Spec>,
-    conditions: Spec,
-    choices: Vec<Choice>,
-    /// Errors of the differences of any two of them.
-    errors: Vec<Vec<f64>>,
+    group: SessionGroup,
 }
 
-#[derive(Clone)]
-struct Choice {
-    levels: Spec,
-    mean: f64,
-    footprint: Option<f64>,
-    /// It stalls, or does not carry a load that others carry.
-    unfit: bool,
+impl GroupAnswer {
+    /// The places of its compared cells.
+    fn present(&self) -> impl Iterator<Item = usize> {
+        let verdict = &self.group.verdict;
+        verdict.present.iter().copied().filter(|&at| verdict.excess[at].is_some())
+    }
+
+    /// The place of the compared cell with these choices.
+    fn place(&self, choices: &Spec) -> Option<usize> {
+        self.present().find(|&at| self.group.cells[at].choices == *choices)
+    }
 }
 
 impl AcrossView {
@@ -127,16 +126,14 @@ impl AcrossView {
     pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let asked: Vec<GroupAnswer> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
-        let mut order: Vec<&Spec> = Vec::new();
-        let mut by_question: BTreeMap<&Spec, Vec<&GroupAnswer>> = BTreeMap::new();
+        let mut by_test: Vec<(&Spec, Vec<&GroupAnswer>)> = Vec::new();
         for one in &asked {
-            let of = by_question.entry(&one.conditions).or_default();
-            if of.is_empty() {
-                order.push(&one.conditions);
+            match by_test.iter_mut().find(|(conditions, _)| **conditions == one.group.conditions) {
+                Some((_, answers)) => answers.push(one),
+                None => by_test.push((&one.group.conditions, vec![one])),
             }
-            of.push(one);
         }
-        let several: Vec<&Spec> = order.into_iter().filter(|question| by_question[question].len() > 1).collect();
+        let several = by_test.iter().filter(|(_, answers)| answers.len() > 1);
         let mut boots: Vec<_> = sessions.iter().map(|session| session.record.machine.get("boot_id")).collect();
         boots.sort_by_key(|boot| boot.map(ToString::to_string));
         boots.dedup();
@@ -152,10 +149,7 @@ impl AcrossView {
                     started: rfc3339(session.record.started_unix_ns),
                 })
                 .collect(),
-            tests: several
-                .iter()
-                .map(|conditions| test(conditions, &by_question[conditions], (settings.confidence(), margin)))
-                .collect(),
+            tests: several.map(|(_, answers)| test(answers, (settings.confidence(), margin))).collect(),
         }
     }
 }
@@ -172,13 +166,6 @@ fn answer(group: SessionGroup, session: SessionId, view: &Report) -> Option<Grou
     let test = view.test(&group.id)?;
     let option = test.safest();
     let named = option.and_then(|option| group.cells.iter().find(|cell| cell.id == option.id));
-    let verdict = &group.verdict;
-    let error = |i: usize, j: usize| verdict.pair(i, j).map_or(0.0, |pair| pair.error);
-    let choice = |&at: &usize| {
-        let cell = &group.cells[at];
-        let levels = cell.choices.clone();
-        Some(Choice { levels, mean: verdict.excess[at]?, footprint: cell.footprint_bytes, unfit: cell.unfit })
-    };
     Some(GroupAnswer {
         title: test.title.clone(),
         result: AcrossResult {
@@ -193,42 +180,44 @@ fn answer(group: SessionGroup, session: SessionId, view: &Report) -> Option<Grou
             slower_upper: option.and_then(|option| option.slower_upper),
         },
         named: named.map(|cell| cell.choices.clone()),
-        choices: verdict.present.iter().filter_map(choice).collect(),
-        errors: verdict.present.iter().map(|&i| verdict.present.iter().map(|&j| error(i, j)).collect()).collect(),
-        conditions: group.conditions,
+        group,
     })
 }
 
-fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) -> AcrossTest {
-    let place = |one: &GroupAnswer, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
-    let in_all = |choice: &Choice| {
-        let each: Option<Vec<&Choice>> =
-            asked.iter().map(|one| Some(&one.choices[place(one, &choice.levels)?])).collect();
-        Some(Choice { unfit: each?.iter().any(|choice| choice.unfit), ..choice.clone() })
+fn test(asked: &[&GroupAnswer], (level, margin): (f64, f64)) -> AcrossTest {
+    let first = asked[0];
+    let in_all = |at: usize| {
+        let own = &first.group.cells[at];
+        let each = asked.iter().map(|one| Some(one.group.cells[one.place(&own.choices)?].unfit));
+        Some(ConfirmedCell { unfit: each.collect::<Option<Vec<bool>>>()?.contains(&true), ..own.clone() })
     };
-    let common: Vec<Choice> =
-        asked.first().map_or_else(Vec::new, |first| first.choices.iter().filter_map(in_all).collect());
+    let common: Vec<ConfirmedCell> = first.present().filter_map(in_all).collect();
     let replicate = |one: &&GroupAnswer| {
-        let at: Vec<usize> = common.iter().filter_map(|choice| place(one, &choice.levels)).collect();
+        let at: Vec<usize> = common.iter().filter_map(|cell| one.place(&cell.choices)).collect();
+        let verdict = &one.group.verdict;
+        let error = |i: usize, j: usize| verdict.pair(i, j).map_or(0.0, |pair| pair.error);
         Replicate {
-            means: at.iter().map(|&i| one.choices[i].mean).collect(),
-            errors: at.iter().map(|&i| at.iter().map(|&j| one.errors[i][j]).collect()).collect(),
+            means: at.iter().filter_map(|&i| verdict.excess[i]).collect(),
+            errors: at.iter().map(|&i| at.iter().map(|&j| error(i, j)).collect()).collect(),
         }
     };
     let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
     // All options of a test have one kind of label.
-    let names: Vec<&Spec> =
-        asked.iter().flat_map(|one| one.choices.iter().map(|choice| &choice.levels).chain(&one.named)).collect();
+    let of_cells = |one: &'_ &'_ GroupAnswer| -> Vec<Spec> {
+        one.present().map(|at| one.group.cells[at].choices.clone()).chain(one.named.clone()).collect()
+    };
+    let names: Vec<Spec> = asked.iter().flat_map(of_cells).collect();
+    let names: Vec<&Spec> = names.iter().collect();
     let varied = varied(&names, |_, _| true);
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
-    let label = |cell: usize| option_label(&varied, &common[cell].levels);
+    let label = |cell: usize| option_label(&varied, &common[cell].choices);
     let own_label = |one: &GroupAnswer| one.named.as_ref().map(|levels| option_label(&varied, levels));
-    let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
+    let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].choices));
     let within = bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit);
     AcrossTest {
-        title: asked.first().map_or_else(String::new, |one| one.title.clone()),
-        environment: conditions.clone(),
+        title: first.title.clone(),
+        environment: first.group.conditions.clone(),
         sessions: asked.iter().map(|one| AcrossResult { recommended: own_label(one), ..one.result.clone() }).collect(),
         compared: common.len(),
         state: match bound {
@@ -237,7 +226,7 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) 
             None => AcrossState::NoResult,
         },
         recommended: chosen.map(label),
-        changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].levels, &varied)),
+        changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].choices, &varied)),
         slower_upper: bound.filter(|bound| bound.is_finite()),
         recommended_in: asked.iter().filter(same).count(),
         between: judged.between.filter(|_| common.len() > 1).map(f64::exp_m1),
@@ -246,10 +235,10 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) 
 
 /// As in one session: of those within the margin the default, then the smallest; else the default if it is not excluded, else
 /// the one with the smallest bound, or with too few sessions the best on average. A choice that was unfit in a session is skipped.
-fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
+fn chosen(judged: &Across, common: &[ConfirmedCell], varied: &[String], margin: f64) -> Option<usize> {
     let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
-    let leaves_defaults = |cell: usize| is_default(&common[cell].levels, varied);
-    let footprint = |cell: usize| common[cell].footprint.unwrap_or(f64::INFINITY);
+    let leaves_defaults = |cell: usize| is_default(&common[cell].choices, varied);
+    let footprint = |cell: usize| common[cell].footprint_bytes.unwrap_or(f64::INFINITY);
     let mut ranked: Vec<usize> = (0..common.len()).collect();
     ranked.sort_by(|&a, &b| leaves_defaults(b).cmp(&leaves_defaults(a)).then(footprint(a).total_cmp(&footprint(b))));
     let candidate = |&cell: &usize| Candidate {
@@ -269,7 +258,7 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Level;
+    use bytegauge_model::{CellId, Level};
 
     use super::*;
 
@@ -279,11 +268,12 @@ mod tests {
     fn check(bounds: Option<[f64; 3]>, slower: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
         let choice = |(level, unfit): (&Level, bool)| {
-            let levels = Spec::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
+            let choices = Spec::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
             // The size that autotuning reached is larger than any.
-            Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), unfit }
+            let footprint_bytes = Some(level.number().unwrap_or(4 << 20) as f64);
+            ConfirmedCell { id: CellId("c".into()), choices, footprint_bytes, unfit }
         };
-        let common: Vec<Choice> = sizes.iter().zip(unfit).map(choice).collect();
+        let common: Vec<ConfirmedCell> = sizes.iter().zip(unfit).map(choice).collect();
         let judged = Across {
             sessions: 5,
             excess: vec![0.02, 0.01, 0.0],

@@ -7,17 +7,14 @@
 
 pub mod document;
 pub mod findings;
-mod progress;
 pub mod render;
 pub mod results;
 pub mod view;
 pub mod words;
 
-use words::{interval_rounding, phrase};
-
 pub use bytegauge_store::SessionData;
-pub use document::Report;
-pub use progress::progress;
-pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};
+pub use document::{Report, progress};
+pub use view::compare::{ConfirmedCell, ConfirmedRate, SessionGroup};
 pub use view::numbers::View;
 pub use view::{Settings, analysed_groups};
+use words::{interval_rounding, phrase};

@@ -8,16 +8,14 @@ use serde::Serialize;
 use super::Results;
 use super::finding_texts::harm_of;
 use crate::findings::LOST_MUCH;
-use crate::results::harm;
-use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::view::knee::lowest_missed;
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_avoided};
+use crate::view::calls::lowest_missed;
 use crate::view::numbers::{CellView, ChangeView, HarmKind};
 use crate::view::tune::has_value;
-use crate::words::cost_words;
 use crate::words::fit::text_width;
 use crate::words::interval_rounding::{NOTHING, at_most, percent};
 use crate::words::number::time;
-use crate::words::phrase;
+use crate::words::{cost_words, phrase};
 
 /// The name of a percentile for people, and that of its estimate.
 type Percentile = (&'static str, &'static str);
@@ -298,7 +296,7 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
             "a fixed rate compares CPU time, and that of an external server is not visible (leave out --rate)".into()
         }
         InvalidReason::Harmful => {
-            let fastest = test.options.iter().filter(|option| harm::is_avoided(&option.harm));
+            let fastest = test.options.iter().filter(|option| is_avoided(&option.harm));
             let fastest = fastest.max_by(|a, b| a.rate.unwrap_or(0.0).total_cmp(&b.rate.unwrap_or(0.0)));
             let harm = fastest.map(|option| format!(": {}, {}", option.label, harm_of(results, option)));
             format!("each option that may be the best is harmful{}", harm.unwrap_or_default())

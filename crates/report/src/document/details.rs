@@ -1,17 +1,19 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
-use bytegauge_model::unit::{Bytes, count_rate};
-use bytegauge_model::{CellId, CellKind, Stage};
+use bytegauge_model::unit::{Bytes, call_rate, count_rate};
+use bytegauge_model::{CellKind, Stage, UdpUse};
 
-use super::Results;
-use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
+use crate::view::calls::CLOSED;
+use crate::view::numbers::{CallDatagramView, CallView, CellView, DatagramView, ErrorView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
 use crate::words::number::{number, share, size};
+use super::Results;
+use super::finding_texts::shared_calls;
 
 /// The counts of a test that fit no column, and the cost of calls and bytes, a sentence each.
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {
     let rows = rows(view, group);
-    let counts = [super::calls::lines(&rows), datagrams(&rows), artefacts(view, group)].concat();
+    let counts = [call_lines(group, &rows), datagrams(&rows), artefacts(view, group)].concat();
     counts.into_iter().chain(costs(group)).collect()
 }
 
@@ -39,38 +41,20 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     ))
 }
 
-/// The cells of a group that its lines are about, in the order of the plan.
-pub struct Rows<'a> {
-    /// The cells.
-    pub cells: Vec<&'a CellView>,
-    /// The cell that the group recommends.
-    recommended: Option<CellId>,
-}
-
-impl<'a> Rows<'a> {
-    /// The recommended cell, or the fastest.
-    pub fn named(&self) -> Option<&'a CellView> {
-        let rate = |cell: &CellView| cell.estimate.median.unwrap_or(0.0);
-        let fastest = || self.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-        self.cells.iter().find(|cell| self.recommended.as_ref() == Some(&cell.id)).or_else(fastest).copied()
-    }
-}
-
-/// The confirmed cells of a group; before confirmation those of the screening.
-fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
-    let is_measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
-    let candidates = || view.cells_of(&group.id).filter(is_measured);
+/// The cells of a group that its lines are about, in the order of the plan: the confirmed ones; before confirmation those of the
+/// screening.
+fn rows<'a>(view: &'a View, group: &'a GroupView) -> Vec<&'a CellView> {
+    let candidates = || view.candidates_of(&group.id).filter(|cell| cell.trials > 0);
     let confirmed = candidates().any(|cell| cell.stage == Some(Stage::Confirm));
-    let cells = candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
-    Rows { cells, recommended: group.recommendation.cell.clone() }
+    candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect()
 }
 
 /// A loss below this share of the sent datagrams is only in the table.
 const LOSS_NOTICED: f64 = 0.0001;
 
 /// Where datagrams were lost; none without datagrams.
-fn datagrams(rows: &Rows) -> Vec<String> {
-    rows.cells.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect()
+fn datagrams(rows: &[&CellView]) -> Vec<String> {
+    rows.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect()
 }
 
 /// Where a cell's datagrams were lost, and other events; `None` if next to none.
@@ -102,7 +86,7 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     phrases.extend(some(datagrams.reordered, "came late"));
     phrases.extend(some(datagrams.duplicated, "came twice"));
     phrases.extend(some(datagrams.sends_refused, "sends were refused without room in the buffer and tried again"));
-    phrases.extend(super::calls::elsewhere(datagrams.namespace.as_ref(), datagrams.lost_unknown > 0));
+    phrases.extend(elsewhere(datagrams.namespace.as_ref(), datagrams.lost_unknown > 0));
     (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))
 }
 
@@ -122,4 +106,136 @@ pub fn harness_cost(view: &View) -> Option<String> {
     let ns = number(Some(view.floor.ns_per_call?));
     let of = view.floor.share.map(|part| format!(", {} of the least time per {noun}", share(Some(part))));
     Some(format!("{ns} ns a {noun}{}", of.unwrap_or_default()))
+}
+
+// Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
+// what failed and why.
+
+/// More kinds of errors than this are for JSON.
+const ERRORS_MAX: usize = 6;
+
+/// The lines; none where nothing was called.
+fn call_lines(group: &GroupView, rows: &[&CellView]) -> Vec<String> {
+    let rate = |cell: &CellView| cell.estimate.median.unwrap_or(0.0);
+    let fastest = || rows.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let recommended = rows.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
+    let Some((cell, call)) = recommended.or_else(fastest).and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
+        return Vec::new();
+    };
+    let mut lines = vec![times(cell, call)];
+    lines.extend(call.workers.as_ref().map(|workers| format!("{}: {}", cell.label, shared_calls(workers))));
+    lines.extend(call.competing.as_ref().map(|competing| {
+        let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
+        format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)
+    }));
+    lines.extend(errors(rows));
+    lines.extend(call_deaths(rows));
+    lines
+}
+
+/// The time that the percentiles are of.
+fn times(cell: &CellView, call: &CallView) -> String {
+    let spec = &cell.factors;
+    if call.timing != CLOSED {
+        let from = "from the moment when the call should begin, so that calls which a slow server delays count in full";
+        return format!("p50 and p99: {from}");
+    }
+    let load = match spec.depth() {
+        _ if spec.offers_load() => "Each client pauses between its calls (--think-time)",
+        Some(2..) => "Calls in flight (--depth) wait for each other: this is the maximum load",
+        _ => "Each client waits for its reply before it calls again, so this is the maximum load",
+    };
+    format!("p50 and p99: from the moment when a client may send until its reply is complete. {load}")
+}
+
+/// Where the datagrams died of the cell that lost most calls.
+fn call_deaths(rows: &[&CellView]) -> Option<String> {
+    let phrases = rows.iter().filter_map(|cell| {
+        let call = cell.call.as_ref()?;
+        Some((cell, call.failed, deaths_of_calls(&call.datagrams?)?))
+    });
+    let (cell, _, text) = phrases.max_by_key(|(_, failed, _)| *failed)?;
+    Some(format!("{}: {text}", cell.label))
+}
+
+/// The most frequent errors of the cells shown, each with its cause.
+fn errors(rows: &[&CellView]) -> Vec<String> {
+    let of_cell = |cell: &&CellView| -> Vec<(String, ErrorView)> {
+        let errors = cell.call.iter().flat_map(|call| call.errors.clone());
+        errors.map(|error| (cell.label.clone(), error)).collect()
+    };
+    let mut all: Vec<(String, ErrorView)> = rows.iter().flat_map(of_cell).collect();
+    all.sort_by_key(|(_, error)| std::cmp::Reverse(error.count));
+    let more = all.len().saturating_sub(ERRORS_MAX);
+    all.truncate(ERRORS_MAX);
+    let texts =
+        all.iter().map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
+    texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
+}
+
+/// Drops that no socket counts, of any process of the machine; those of a full backlog only where some of ours are lost.
+pub fn elsewhere(udp: Option<&UdpUse>, is_lost: bool) -> Vec<String> {
+    let Some(udp) = udp else { return Vec::new() };
+    let counts = [
+        (
+            udp.backlog_drops.filter(|_| is_lost).unwrap_or(0),
+            "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)",
+        ),
+        (udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
+        (udp.checksum_errors, "datagrams of any process had a wrong checksum"),
+    ];
+    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}
+
+/// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
+fn deaths_of_calls(seen: &CallDatagramView) -> Option<String> {
+    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
+    let parts = [
+        known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
+        known(seen.requests_lost_elsewhere, "requests were lost at an unknown place"),
+        known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
+        known(seen.replies_unsent, "replies could not be sent"),
+        some(seen.replies_dropped, "replies found a client's receive buffer full"),
+        known(seen.replies_lost_elsewhere, "replies were lost at an unknown place"),
+        some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
+        some(seen.duplicated, "replies came twice"),
+        some(seen.overtaken, "replies were overtaken by later ones"),
+        some(seen.strange, "datagrams answered no call"),
+    ];
+    let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
+    let elsewhere = elsewhere(seen.namespace.as_ref(), is_lost);
+    let parts: Vec<String> = parts.into_iter().flatten().chain(elsewhere).collect();
+    (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_named_with_their_place() {
+        assert_eq!(deaths_of_calls(&CallDatagramView { requests_sent: 9, ..Default::default() }), None);
+        let seen = CallDatagramView {
+            requests_sent: 100,
+            requests_dropped: Some(7),
+            requests_lost_elsewhere: Some(3),
+            late: 2,
+            ..CallDatagramView::default()
+        };
+        let text = deaths_of_calls(&seen).unwrap();
+        assert!(
+            text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
+        );
+        let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
+        let text = deaths_of_calls(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
+        assert!(text.contains("3 packets of any process were dropped by a CPU's full backlog"), "{text}");
+        // If all arrived, the backlog dropped packets of other processes.
+        let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
+        assert_eq!(deaths_of_calls(&whole), None);
+        assert!(
+            text.contains("3 requests were lost at an unknown place") && text.contains("2 replies came after"),
+            "{text}"
+        );
+    }
 }

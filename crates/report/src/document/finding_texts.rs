@@ -3,15 +3,14 @@
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Cost, Nanos, kernel_faults, option};
 
-use super::next_of_tune::more_work;
+use super::next::more_work;
 use super::{ReportedFinding, Results};
 use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
-use crate::words::cost_words;
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
-use crate::words::phrase::{capital, rate_unit};
-use crate::words::{number, phrase};
+use crate::words::phrase::{self, capital, rate_unit};
+use crate::words::{cost_words, number};
 
 /// Places that a caution names.
 const PLACES_MAX: usize = 2;

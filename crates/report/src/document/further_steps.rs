@@ -1,37 +1,22 @@
 //! Steps that help whether or not a session decided: other conditions, the program of the user, another load.
 
-use bytegauge_model::{Bytes, CellKind, Nanos, RELAY_BUFFER, Transport, Workload};
+use bytegauge_model::{CellKind, Nanos, Transport, Workload};
 
-use super::next::step;
-use super::{NextStep, Results, relays};
 use crate::findings::{Fact, Finding, USUAL_CONGESTION, Unmeasured};
 use crate::results::Test;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
+use super::next::step;
+use super::{NextStep, Results};
 
 /// The sizes of calls in a stream.
 pub const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 
 /// All steps of this kind that apply.
 pub fn all(view: &Results) -> Vec<NextStep> {
-    let steps = [
-        with_one_buffer(view),
-        in_program(view),
-        over_a_link(view),
-        with_other_work(view),
-        with_other_congestion(view),
-        below_full_load(view),
-        without_loss(view),
-    ];
+    let steps =
+        [in_program(view), over_a_link(view), with_other_congestion(view), below_full_load(view), without_loss(view)];
     steps.into_iter().flatten().collect()
-}
-
-/// The same relays with one size of buffer, where one has a smaller one by its own default.
-fn with_one_buffer(view: &Results) -> Option<NextStep> {
-    let size = Bytes(RELAY_BUFFER as u64).compact();
-    let (method, own) = view.cells.iter().find_map(relays::may_grow)?;
-    let command = again_instead(view, &["--relay-buffer"], &["--relay-buffer".to_owned(), size.clone()])?;
-    Some(step(&command, &format!("give {method} the buffer of the others, {size} instead of {}", own.compact())))
 }
 
 /// The delay of an emulated link that shows what a setting does on a network.
@@ -42,16 +27,6 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
     view.findings.iter().find(|finding| matches!(finding.fact, Fact::BeyondLoopback { .. }))?;
     let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), LINK_DELAY.to_owned()])?;
     Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
-}
-
-/// The same plan for readers with and without work: it may reverse the order of socket buffers.
-fn with_other_work(view: &Results) -> Option<NextStep> {
-    let is_buffer = |name: &String| ["rcvbuf", "sndbuf"].contains(&name.as_str());
-    let is_of_one = |test: &Test| test.varied.iter().any(is_buffer) && test.environment.profile() == Some("program");
-    let [test] = view.tests else { return None };
-    (is_of_one(test) && !is_asked(view, "--profile")).then_some(())?;
-    let command = again_instead(view, &[], &["--profile".to_owned(), "drain,program".to_owned()])?;
-    Some(step(&command, "see whether the same holds for a program that does no work"))
 }
 
 /// The same plan with two congestion controls, where only the default was measured.

@@ -1,15 +1,12 @@
 //! The fourth stage: the document of a session. Its numbers, tests and findings with every sentence, built once. Renderers lay it
 //! out and decide nothing.
 
-mod calls;
 mod decision;
 mod details;
 mod finding_texts;
 mod further_steps;
 mod matrix;
 mod next;
-mod next_of_tune;
-mod relays;
 mod scope;
 mod sentence;
 mod tables;
@@ -17,22 +14,21 @@ mod title;
 
 use std::ops::Deref;
 
-use bytegauge_model::GroupId;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::SessionData;
-use crate::findings::{self, Finding, Severity};
-use crate::results::{self, Test};
-use crate::view::Settings;
-use crate::view::numbers::View;
-
+use bytegauge_model::{AnalysisProgress, GroupId};
 pub use decision::Decision;
 pub use details::harness_cost;
 pub use further_steps::LINK_DELAY;
 pub use matrix::{Matrix, MatrixCell, MatrixRow};
 pub use next::step;
+use schemars::JsonSchema;
+use serde::Serialize;
 pub use tables::{Headed, TestTexts};
+
+use crate::SessionData;
+use crate::findings::{self, Finding, Severity};
+use crate::results::{self, Claim, InvalidReason, Test, is_answered};
+use crate::view::Settings;
+use crate::view::numbers::{Verdict, View};
 
 /// Cautions of the screen.
 const CAUTIONS_MAX: usize = 3;
@@ -138,7 +134,7 @@ impl Report {
     pub fn new(view: View, before: Option<&Report>) -> Report {
         let tests = results::tests(&view, title::names(&view), |group| title::congestion(&view, group));
         let mut findings = findings::findings(&view, &tests);
-        let of = |before: &&Report| findings::earlier::findings((&view, &tests), (&before.view, &before.tests));
+        let of = |before: &&Report| findings::of_earlier((&view, &tests), (&before.view, &before.tests));
         findings.extend(before.iter().flat_map(of));
         findings
             .sort_by(|a, b| (a.severity, a.rank()).cmp(&(b.severity, b.rank())).then(b.size().total_cmp(&a.size())));
@@ -161,4 +157,29 @@ impl Report {
     pub fn warnings(&self) -> impl Iterator<Item = &ReportedFinding> {
         self.findings.iter().filter(|finding| finding.finding.severity <= Severity::Warning)
     }
+}
+
+// The progress of a session at an analysis: which tests have a result, and which need no more blocks.
+
+/// Analyses a session up to the last analysis that its tests completed. The report and the end of a session follow one rule.
+#[must_use]
+pub fn progress(session: &SessionData, settings: &Settings) -> AnalysisProgress {
+    let view = Report::of(session, &Settings { is_running: true, ..*settings });
+    if let Some(versus) = &view.versus {
+        let is_decided = versus.difference.verdict != Verdict::Open;
+        // Where a side came to nothing, more pairs show nothing.
+        let settled = (is_decided || versus.blocks == 0).into();
+        return AnalysisProgress { tests: 1, decided: is_decided.into(), settled };
+    }
+    let mut progress = AnalysisProgress { tests: 0, decided: 0, settled: 0 };
+    let compares = |test: &Test| {
+        !matches!(test.claim, Claim::Invalid { reason: InvalidReason::OneOption | InvalidReason::NothingMeasured })
+    };
+    for (test, group) in view.tests.iter().zip(&view.groups).filter(|(test, _)| compares(test)) {
+        let is_decided = is_answered(&view, test);
+        progress.tests += 1;
+        progress.decided += usize::from(is_decided);
+        progress.settled += usize::from(is_decided || group.recommendation.more_blocks.is_none());
+    }
+    progress
 }

@@ -2,19 +2,20 @@
 
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::unit::{audit_after_ns, forecast};
-use bytegauge_model::{COMPARED_CONDITIONS, CellKind, SessionStatus};
+use bytegauge_model::unit::{audit_after_ns, counted, forecast};
+use bytegauge_model::{COMPARED_CONDITIONS, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::further_steps::{self, again_instead, again_with, is_asked, resuming, round_below};
-use super::next_of_tune::{self, more_work, shortest_run_ns};
-use super::{NextStep, Results};
-use crate::findings::{Fact, long_trials};
-use crate::results::{control_is_wide, is_answered};
+use crate::findings::{Fact, is_checked};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, control_is_wide, is_answered};
+use crate::view::calls::lowest_missed;
 use crate::view::environment::crowd;
-use crate::view::knee::lowest_missed;
-use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdict, VersusView, least_growth};
-use crate::words::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
+use crate::view::numbers::{CellOutcome, GroupView, InterimView, TuneView, Verdict, VersusView, View, least_growth};
+use crate::view::tune::has_value;
+use crate::words::interval_rounding::{FORECAST_MAX_S, TEST_S, budget, likely_bound, percent};
+use crate::words::number::time;
+use super::further_steps::{self, again_instead, again_with, is_asked, resuming, round_below};
+use super::{NextStep, Results};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -85,7 +86,7 @@ fn steps(view: &Results) -> Vec<NextStep> {
         return vec![step(command, "measure on this machine")];
     }
     if let Some(tune) = &view.tune {
-        return next_of_tune::next(view, tune, of_complete(view, imported));
+        return of_tune(view, tune, of_complete(view, imported));
     }
     let others = if imported { Vec::new() } else { further_steps::all(view) };
     of_complete(view, imported).into_iter().chain(others).chain(over_sessions(view)).collect()
@@ -140,8 +141,7 @@ fn longer_objective(view: &Results) -> Option<String> {
 }
 
 fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
-    let is_measured = |cell: &CellView| cell.outcome == CellOutcome::Measured && cell.kind == CellKind::Candidate;
-    if !view.cells.iter().any(is_measured) {
+    if !view.candidates().any(|cell| cell.outcome == CellOutcome::Measured) {
         return vec![after_failures(view)];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
@@ -153,10 +153,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         let help = format!("bytegauge {} --help", view.plan.workload);
         return vec![step(&help, "see what can be compared, and give two values or more")];
     }
-    let is_compared = |group: &&GroupView| {
-        let measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
-        view.cells_of(&group.id).filter(measured).count() > 1
-    };
+    let is_compared = |group: &&GroupView| view.candidates_of(&group.id).filter(|cell| cell.trials > 0).count() > 1;
     let compared: Vec<&GroupView> = varied.into_iter().filter(is_compared).collect();
     if compared.is_empty() {
         let has_failed = view.cells.iter().any(|cell| cell.outcome == CellOutcome::Failed);
@@ -283,7 +280,7 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
     let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
     if !failed.is_empty() {
-        if let Some(step) = next_of_tune::ready_at(view) {
+        if let Some(step) = ready_at(view) {
             return vec![step];
         }
         return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];
@@ -299,16 +296,16 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
         Verdict::Open => {}
     }
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
-    let (within, narrows) = (percent(versus.margin), narrows(view, versus).unwrap_or_default());
+    let within = percent(versus.margin);
     let mut steps = match rest_ns(view).filter(|_| !imported) {
         Some(rest_ns) => {
-            let text = format!("measure more, to decide within {within}{narrows}");
+            let text = format!("measure more, to decide within {within}");
             vec![resume(view, &CONCLUSIVE, &text, Some(rest_ns))]
         }
         None if own_s * LONGER > FORECAST_MAX_S => vec![words(&more_work(shortest_run_ns(view)))],
         None => {
             let time = budget(own_s * LONGER);
-            let text = format!("measure for {time} in a new session, to decide within {within}{narrows}");
+            let text = format!("measure for {time} in a new session, to decide within {within}");
             vec![again(view, Some(&time), &text)]
         }
     };
@@ -320,26 +317,6 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
 fn why_ended(view: &Results) -> Option<NextStep> {
     let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End)?;
     Some(words(&format!("the session {}", ended.text)))
-}
-
-/// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where
-/// more pairs remove no reason.
-fn narrows(view: &Results, versus: &VersusView) -> Option<String> {
-    let (lower, upper) =
-        ends(versus).filter(|_| versus.difference.verdict == Verdict::Open && versus.why_open.is_none())?;
-    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
-    let analysis = view.groups.iter().find_map(|group| group.analysis.as_ref());
-    let then = analysis.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
-    // Ends are shares of the time of the faster one.
-    let ln = |end: f64| end.abs().ln_1p().copysign(end);
-    let now = ln(upper) - ln(lower);
-    let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
-    Some(format!(" (the interval is {now} wide now, then likely {then})"))
-}
-
-/// The ends of the interval of the difference.
-fn ends(versus: &VersusView) -> Option<(f64, f64)> {
-    versus.difference.lower.zip(versus.difference.upper)
 }
 
 /// How long the blocks of the analyses that are left take, with their audits, nanoseconds; `None` where none is left. By the
@@ -360,8 +337,116 @@ fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> O
         Some(((last - had).max(0.0) as u64).saturating_mul(group.blocks.mean_ns?))
     };
     let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
-    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(long_trials::is_checked)).unwrap_or(0.0);
+    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(is_checked)).unwrap_or(0.0);
     // Without the lengths of blocks there is still that of the session.
     let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
     if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
+}
+
+// The next steps after the user's own program was tried: failed values first, and the present value where it is missing.
+
+/// The next steps; `usual` are those of every comparison.
+fn of_tune(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextStep> {
+    let is_measured = view.tests.iter().any(|test| !has_reason(test, &[InvalidReason::NothingMeasured]));
+    if !is_measured {
+        return ready_at(view).map_or(usual, |step| vec![step]);
+    }
+    let of_failed = of_failed(view, tune);
+    let mut changes = tune.changes.iter().flat_map(|changes| &changes.changes);
+    if changes.any(|change| change.is_best) {
+        let change = words("make the change, then run the same command: what helps on top of it?");
+        return [change].into_iter().chain(usual.into_iter().filter(|step| step.continues)).collect();
+    }
+    let is_alone =
+        view.tests.iter().all(|test| has_reason(test, &[InvalidReason::OneOption, InvalidReason::NothingMeasured]));
+    let is_open = view.tests.iter().any(|test| !is_answered(view, test));
+    let default = tune.default.is_none().then(|| {
+        let program = &tune.program;
+        words(&format!("add --now VALUE, the present value of {program}, to get the gain over it"))
+    });
+    // No command that tries the failed values once more.
+    let continues = |step: &NextStep| step.continues || step.command.is_none();
+    let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
+    let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
+    of_failed.into_iter().chain(usual).chain(default).collect()
+}
+
+/// Whether a test has no result for one of these reasons.
+fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
+    matches!(test.claim, Claim::Invalid { reason } if reasons.contains(&reason))
+}
+
+/// The command with the port at which a server listened that was never ready.
+pub fn ready_at(view: &Results) -> Option<NextStep> {
+    let port = view.tune.as_ref()?.listens_at?;
+    let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
+    Some(step(&command, "wait for the port at which the server listens"))
+}
+
+/// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
+fn of_failed(view: &Results, tune: &TuneView) -> Option<NextStep> {
+    let options = || view.tests.iter().flat_map(|test| &test.options);
+    let has_failed = |option: &&OptionResult| matches!(option.status, OptionStatus::Failed | OptionStatus::Skipped);
+    let failed: Vec<&OptionResult> = options().filter(has_failed).collect();
+    let first = failed.first()?;
+    let (what, it) = match failed.len() {
+        1 => (format!("{} failed (the reason is above)", first.label), "it"),
+        count => (format!("{} failed (the reasons are above)", counted(count, "value")), "them"),
+    };
+    let mut left: Vec<&str> = Vec::new();
+    for label in options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()) {
+        if !left.contains(&label) {
+            left.push(label);
+        }
+    }
+    let cells = || failed.iter().filter_map(|option| view.cell(&option.id));
+    let is_default = tune.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
+    // A condition may be at fault, and the present value is what others are compared with. Changes of sockets are no values.
+    let is_of_values = view.tests.len() == 1 && tune.changes.is_none();
+    let command = match left.len() < 2 || !is_of_values || is_default {
+        true => None,
+        false => again_instead(view, &["--values"], &[format!("--values={}", left.join(","))]),
+    };
+    Some(match command {
+        Some(command) => step(&command, &format!("{what}: fix {it}, or leave {it} out")),
+        None if is_default => words(&format!("the present value is missing: {what}: fix {it}, then measure again")),
+        None => words(&format!("{what}: fix {it}, or take other values")),
+    })
+}
+
+// How long runs of a program take, and the advice to make them longer.
+
+/// A run of a program that takes this long is hardly affected by the program's start, nanoseconds.
+const RUN_LONG_NS: f64 = 50e6;
+
+/// The shortest median time of a run of a program, nanoseconds.
+pub fn shortest_run_ns(view: &View) -> Option<f64> {
+    let candidates = view.candidates();
+    candidates.filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min)
+}
+
+/// The advice to make runs of a program longer, by how long they take.
+pub fn more_work(run_ns: Option<f64>) -> String {
+    let Some(run_ns) = run_ns else { return "give each run more work".into() };
+    match (RUN_LONG_NS / run_ns).ceil() {
+        times if times > 1.0 => {
+            let [now, then] = [run_ns, RUN_LONG_NS].map(time);
+            format!("give each run {times}× the work or more, to take at least {then} (the shortest takes {now})")
+        }
+        _ => format!("give each run more work (the shortest takes {})", time(run_ns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_runs_get_the_missing_work() {
+        assert_eq!(
+            more_work(Some(3.1e6)),
+            "give each run 17× the work or more, to take at least 50 ms (the shortest takes 3.1 ms)"
+        );
+        assert_eq!(more_work(Some(215e6)), "give each run more work (the shortest takes 215 ms)");
+    }
 }

@@ -1,16 +1,16 @@
 //! The scope of the results: the conditions that all tests share, the time and the age of connections, and usual conditions that the plan
 //! did not measure.
 
-use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, name_tables};
+use bytegauge_model::relay_program::short_relay_name;
+use bytegauge_model::unit::{Bytes, about_bytes, byte_rate, counted, significant};
+use bytegauge_model::{CellKind, Level, Nanos, Placement, ProgramRole, RelayHolds, RelayMethod, SessionStatus, Spec, Transport, Workload, name_tables};
 
-use super::title::{seconds, varying, worker, workers_differ};
-use super::{Results, relays};
 use crate::findings::is_loopback;
-use crate::view::link;
-use crate::view::numbers::{InterimView, View};
+use crate::view::numbers::{CellView, GroupView, InterimView, RelayProgramView, View};
 use crate::words::interval_rounding::aged;
-use crate::words::phrase;
+use crate::words::{option_label, phrase, relay_method};
+use super::Results;
+use super::title::{seconds, varying, worker, workers_differ};
 
 /// A sentence for each part of the scope: conditions, relays, links.
 pub fn lines(results: &Results) -> Vec<String> {
@@ -33,11 +33,11 @@ pub fn lines(results: &Results) -> Vec<String> {
     for group in &view.groups {
         let test = results.test(&group.id).filter(|_| results.tests.len() > 1);
         let place = test.map_or_else(String::new, |test| format!("{}: ", test.name));
-        let lines = relays::lines(results, group).into_iter().chain(link::line(group));
+        let lines = relay_lines(results, group).into_iter().chain(link_line(group));
         all.extend(lines.map(|line| format!("{place}{line}")));
     }
-    all.extend(relays::held(view));
-    all.extend(link::of_path(view));
+    all.extend(held(view));
+    all.extend(product_of_path(view));
     let mut unique: Vec<String> = Vec::new();
     for line in all.iter().map(|line| format!("{line}.")) {
         if !unique.contains(&line) {
@@ -67,7 +67,7 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
             || (is_pinned && name == "placement")
     };
     // The called server is an option, and no condition of a group.
-    let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
+    let mut candidates = view.candidates().peekable();
     let is_external = candidates.peek().is_some() && candidates.all(|cell| cell.factors.connect().is_some());
     let phrases =
         conditions.present().filter(|(factor, level)| !is_reported(factor.name) && is_everywhere(factor.name, level));
@@ -165,10 +165,157 @@ fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
     if view.plan.ends.as_deref() == Some("threads") && groups.iter().any(has_ends) {
         phrases.push("processes (--ends)".into());
     }
-    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let candidates = view.candidates();
     let smallest = candidates.filter_map(|cell| cell.factors.write_size()).min();
     if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
         phrases.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
     (!phrases.is_empty()).then(|| format!("not measured: {}", phrases.join(", ")))
+}
+
+// Results of relays, as text: the rate of the path without one, the share of it that a relay reaches, what a connection holds, and
+// the programs that were measured.
+
+/// Default capacity of a pipe (pipe(7)).
+const PIPE: u64 = 64 << 10;
+
+/// The lines of a group; none without a relay.
+pub fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
+    let all: Vec<&CellView> = view.candidates_of(&group.id).collect();
+    // One without CPU time in its windows has no cost; one that is never charged is a relay all the same.
+    let used = |cell: &&CellView| has_cost(cell) || caveat(cell).is_some();
+    let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
+    // A skipped one is not named.
+    let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
+    [caveat, reach(view, group, &costed), programs(group, &all)].into_iter().flatten().collect()
+}
+
+/// A note that belongs to a relay wherever it is named.
+fn caveat(cell: &CellView) -> Option<&'static str> {
+    method(cell)?.caveat()
+}
+
+/// The method of bytegauge's own relay.
+fn method(cell: &CellView) -> Option<RelayMethod> {
+    relay_method(&cell.factors)
+}
+
+/// The memory and descriptors of a connection through each of bytegauge's own relays, even when idle: the cost of many idle ones.
+pub fn held(view: &View) -> Option<String> {
+    let candidates = view.candidates();
+    let each =
+        candidates.filter_map(|cell| Some((holds(method(cell)?, cell), relay_name(view.group(&cell.group)?, cell))));
+    let mut held = phrase::grouped(each);
+    held.sort();
+    let held: Vec<String> = held.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
+    (!held.is_empty()).then(|| format!("a connection holds {}", held.join("; ")))
+}
+
+fn holds(method: RelayMethod, cell: &CellView) -> String {
+    let spec = &cell.factors;
+    let threads = spec.relay_threads().unwrap_or_default();
+    let RelayHolds { descriptors, pipes, threads } = method.holds(threads);
+    let capacity = |pipes: u64| Bytes(pipes * spec.relay_pipe().unwrap_or(PIPE));
+    let mut text = format!("{descriptors} descriptors");
+    if pipes > 0 {
+        text += &format!(", {} of pipes", capacity(pipes));
+    }
+    if threads > 0 {
+        text += &format!(", {threads} threads");
+    }
+    if method == RelayMethod::Hybrid {
+        text += &format!(", and 4 more descriptors with {} of pipes during large transfers", capacity(2));
+    }
+    text
+}
+
+/// Whether the CPU time of a relay is known.
+fn has_cost(cell: &CellView) -> bool {
+    ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().any(|name| cell.more.contains_key(name))
+}
+
+fn reach(view: &Results, group: &GroupView, relays: &[&CellView]) -> Option<String> {
+    let rate = |cell: &CellView| cell.estimate.median;
+    let (most, fastest) =
+        relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
+    let without = rate(ceiling)?;
+    let test = view.test(&group.id)?;
+    let (divisor, unit) = test.rate_scale(view.tests);
+    let ceiling_rate = format!("{} {unit}", significant(without / divisor, 3));
+    // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
+    let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
+    let (most, who) = match named.and_then(|cell| Some((rate(cell)?, relay_name(group, cell)))) {
+        Some(named) => named,
+        None => (most, format!("the fastest by its median, {},", relay_name(group, fastest))),
+    };
+    let share = format!("{:.0} %", most / without * 100.0);
+    Some(format!("without a relay {ceiling_rate}; {who} reaches {share} of it, by medians"))
+}
+
+/// Which versions of programs were measured, and which of them did not leave properly.
+fn programs(group: &GroupView, relays: &[&CellView]) -> Option<String> {
+    let known = |cell: &&CellView| {
+        let RelayProgramView { version, left_behind, stopped_by_force, charged } = cell.relay_program.as_ref()?;
+        let version = version.as_deref().unwrap_or("of unknown version");
+        let left = (*left_behind > 0).then(|| format!(" (left processes behind, which were ended: {left_behind})"));
+        let by_force = stopped_by_force.then_some(" (ignored SIGTERM and was killed)");
+        let charged = charged.as_ref().map(|whose| format!(" (charged: {whose})"));
+        let notes = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();
+        Some(format!("{}: {version}{notes}", relay_name(group, cell)))
+    };
+    let programs: Vec<String> = relays.iter().filter_map(known).collect();
+    (!programs.is_empty()).then(|| format!("programs: {}", programs.join(", ")))
+}
+
+/// The settings of a relay that distinguish it from the others of its test, as the table names them; `splice + threads one`.
+fn relay_name(group: &GroupView, cell: &CellView) -> String {
+    let of_relay: Vec<String> = group.varied.iter().filter(|name| name.starts_with("relay")).cloned().collect();
+    match option_label(&of_relay, &cell.factors) {
+        own if own.is_empty() => short_relay_name(&cell.level("relay").to_string()),
+        own => own,
+    }
+}
+
+// The emulated link of a group: its settings and its measured properties.
+
+/// Shorter round trips are those of a cable, over which any buffer is large enough, µs.
+const FAR_US: u64 = 500;
+
+/// Delay × rate of the path to another host, as measured: its shortest round trip, and the highest rate over it.
+fn product_of_path(view: &View) -> Option<String> {
+    let goes_far = |cell: &&CellView| {
+        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.factors.host().is_some()
+    };
+    let far = || view.cells.iter().filter(goes_far);
+    let trip_us = far().filter_map(|cell| cell.counters.min_rtt_us).min().filter(|us| *us >= FAR_US)?;
+    let rate = far().filter_map(|cell| cell.estimate.median).reduce(f64::max)?;
+    Some(format!(
+        "delay × rate of the path, as measured, is {} ({} × {})",
+        about_bytes((rate * trip_us as f64 / 1e6) as u64),
+        Nanos(trip_us * 1000),
+        byte_rate(rate)
+    ))
+}
+
+/// The line of a group; none without a link.
+fn link_line(group: &GroupView) -> Option<String> {
+    let (asked, link) = (group.factors.emulated_link()?, group.link.as_ref()?);
+    let share = |packets: u64| {
+        let all = link.passed + link.lost + link.queue_drops;
+        format!("{} %", significant(packets as f64 / all.max(1) as f64 * 100.0, 2))
+    };
+    let trip = link.round_trip_ns.map_or_else(
+        || format!("round trips {} longer", Nanos(link.late_ns)),
+        |ns| format!("shortest round trips of {}", Nanos(ns)),
+    );
+    let cpus = link.cpus.map_or_else(String::new, |cpus| format!("; its process took {} CPUs", significant(cpus, 2)));
+    Some(format!(
+        "emulated link of {asked}: delay × rate is {}; measured: {trip}, of {} packets {} lost and {} dropped by the full queue ({}){cpus}",
+        about_bytes(asked.product_bytes()),
+        link.passed + link.lost + link.queue_drops,
+        share(link.lost),
+        share(link.queue_drops),
+        about_bytes(asked.queue_bytes()),
+    ))
 }

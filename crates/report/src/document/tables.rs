@@ -13,16 +13,14 @@ use super::decision::PERCENTILES;
 use super::further_steps::STREAM_SIZES;
 use super::{Results, details};
 use crate::findings::{beyond_loopback, is_peers_size};
-use crate::results::harm::carried_share;
-use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
-use crate::view::knee::missed;
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, carried_share};
+use crate::view::calls::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
-use crate::words::code_line;
-use crate::words::cost_words;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, size, time};
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
+use crate::words::{code_line, cost_words};
 
 /// The table and the lines of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -1,17 +1,17 @@
 //! When each fact is a finding.
 
-use bytegauge_model::option::{BeyondLoopback, OptionRow};
+use bytegauge_model::option::{self, BeyondLoopback, OptionRow};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{CellId, CellKind, ProgramRole, SessionStatus, Spec, Transport, Workload, option};
+use bytegauge_model::{CellId, ProgramRole, SessionStatus, Spec, Transport, Workload};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 
-use super::{Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
-use crate::results::{self, OptionResult, OptionStatus, Test, harm};
+use super::{Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
+use crate::results::{self, OptionResult, OptionStatus, Test, carried_share, harm_share};
 use crate::view::calls::OPEN;
 use crate::view::estimate::rate_of_all;
 use crate::view::numbers::{
-    AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
+    AdviceView, AuditFinding, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
 };
 use crate::view::tune::has_value;
 
@@ -38,7 +38,7 @@ const SHARED_HARM: [(HarmKind, f64); 3] =
 pub fn findings(view: &View, tests: &[Test]) -> Vec<Finding> {
     let mut all: Vec<Finding> =
         view.groups.iter().zip(tests).flat_map(|(group, test)| of_test(view, group, test)).collect();
-    all.extend(long_trials::findings(view));
+    all.extend(of_long_trials(view));
     all.extend(session_wide(view));
     all
 }
@@ -59,7 +59,7 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> Fact {
 /// Limitations of the results of one test.
 fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     let is_analysed = results::is_analysed(view, group);
-    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let cells: Vec<&CellView> = view.candidates_of(&group.id).collect();
     let mut all: Vec<Finding> = control(view, group, test).filter(|_| is_analysed).into_iter().collect();
     all.extend(without_effect(view, group, &cells));
     all.extend(overloaded(&cells));
@@ -90,7 +90,7 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
 /// No option carried the offered load.
 fn overloaded(cells: &[&CellView]) -> Option<Finding> {
     let measured = cells.iter().filter(|cell| cell.trials > 0);
-    let carried: Option<Vec<f64>> = measured.map(|cell| harm::carried_share(cell)).collect();
+    let carried: Option<Vec<f64>> = measured.map(|cell| carried_share(cell)).collect();
     let share = carried?.into_iter().reduce(f64::max)?;
     Some(warning(Fact::Harm { harm: HarmKind::MissedLoad, share, longest_s: None }))
 }
@@ -131,7 +131,7 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     let may_be_best = option.status != OptionStatus::Avoid && option.status != OptionStatus::Dropped;
     // Harm that all options have is no reason to choose one, and still harm.
     let is_shared = |(kind, noticed): &(HarmKind, f64)| {
-        !option.harm.contains(kind) && harm::share(cell, *kind).is_some_and(|share| share >= *noticed)
+        !option.harm.contains(kind) && harm_share(cell, *kind).is_some_and(|share| share >= *noticed)
     };
     let shared = SHARED_HARM.into_iter().filter(is_shared);
     all.extend(shared.map(|(kind, _)| caution_if(may_be_best, harmed(kind, cell))));
@@ -162,7 +162,7 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
 
 fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
     let longest = cell.harm.longest_ns.filter(|_| kind == HarmKind::StarvedClients);
-    let share = harm::share(cell, kind).unwrap_or(0.0);
+    let share = harm_share(cell, kind).unwrap_or(0.0);
     Fact::Harm { harm: kind, share, longest_s: longest.map(|ns| ns as f64 / 1e9) }
 }
 
@@ -230,7 +230,7 @@ fn advice(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
 /// Findings about the whole session.
 fn session_wide(view: &View) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
-    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let candidates = || view.candidates();
     let sum = |of: fn(&CellView) -> usize| candidates().map(of).sum::<usize>() as f64;
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     let others = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED);
@@ -321,4 +321,103 @@ pub fn is_peers_size(conditions: &Spec, factor: &str) -> bool {
 pub fn beyond_loopback(spec: &Spec, factor: &str) -> Option<BeyondLoopback> {
     let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(spec);
     option::of_factor(factor).filter(|_| over_tcp)?.beyond_loopback
+}
+
+// The results of the long-trial check.
+
+/// One finding for each test that was checked, and one for those that were not.
+fn of_long_trials(view: &View) -> Vec<Finding> {
+    let window_s = view.audit.map_or(0.0, |all| all.window_ns as f64 / 1e9);
+    let fact = |result, lower, upper| Fact::LongTrials { result, window_s, lower, upper };
+    let of_test = |group: &GroupView| {
+        let audit = group.audit.as_ref()?;
+        let better = audit.rivals.iter().find(|rival| audit.better.as_ref() == Some(&rival.cell));
+        let (result, severity) = match audit.finding {
+            AuditFinding::Contradicts => (LongTrials::Contradict, Severity::Error),
+            AuditFinding::Holds => (LongTrials::Confirm, Severity::Note),
+            AuditFinding::Open => (LongTrials::Open, Severity::Note),
+        };
+        let (lower, upper) = better.map_or((None, audit.bound), |rival| (rival.slower_lower, rival.slower_upper));
+        let finding = Finding::new(fact(result, lower, upper), severity).of_test(&group.id).of_option(&audit.choice);
+        Some(finding.with_other(audit.better.as_ref()))
+    };
+    let mut all: Vec<Finding> = view.groups.iter().filter_map(of_test).collect();
+    // Each test alone decides nothing, and all of them together do.
+    let none_alone = all.iter().all(|finding| finding.severity != Severity::Error);
+    if view.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts && none_alone) {
+        all.push(Finding::new(fact(LongTrials::ContradictTogether, None, None), Severity::Error));
+    }
+    let missing = missing(view);
+    if let Some(first) = missing.first() {
+        let one = Finding::new(fact(LongTrials::Missing, None, None), Severity::Note);
+        all.push(if missing.len() == view.groups.len() { one } else { one.of_test(&first.id) });
+    }
+    all
+}
+
+/// Longer trials of confirmation need no check, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
+
+/// Whether a group has long trials, or has them planned where there is time.
+pub fn is_checked(group: &GroupView) -> bool {
+    group.audit.is_some() || is_short(group)
+}
+
+/// Whether its trials are so short that longer ones may have another result. A search for a rate lasts as long as it needs.
+fn is_short(group: &GroupView) -> bool {
+    !group.factors.searches_rate() && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+}
+
+/// Groups whose options were compared in short trials only.
+fn missing(view: &View) -> Vec<&GroupView> {
+    let measured = |group: &GroupView| view.candidates_of(&group.id).filter(|cell| cell.trials > 0).count();
+    let missing = |group: &&GroupView| group.audit.is_none() && is_short(group) && measured(group) > 1;
+    view.groups.iter().filter(missing).collect()
+}
+
+// The recommendations of an earlier session of the same plan that the present one does not repeat.
+//
+// Two sessions contradict each other where their intervals of a recommended option have no value in common. Otherwise one of them is
+// only wider, and both are possible. Never pools the trials of two sessions.
+
+/// A finding for each test in which the session before recommended another option; the contradicted ones first.
+pub fn of_earlier(now: (&View, &[Test]), before: (&View, &[Test])) -> Vec<Finding> {
+    if [now.0, before.0].iter().any(|view| view.versus.is_some()) {
+        return Vec::new();
+    }
+    let tests = now.1.iter().filter(|test| test.is_compared());
+    let mut all: Vec<Finding> = tests.filter_map(|test| not_repeated(now.0, test, before)).collect();
+    all.sort_by_key(|finding| !matches!(finding.fact, Fact::Earlier { contradicts: true, .. }));
+    all
+}
+
+fn not_repeated(view: &View, test: &Test, (before, tests): (&View, &[Test])) -> Option<Finding> {
+    let is_same = |other: &&Test| other.environment == test.environment && other.compares == test.compares;
+    let earlier = tests.iter().filter(|other| other.is_compared()).find(is_same)?;
+    let used_there = earlier.used()?;
+    let option = same_option(before, &used_there.id, view, test)?;
+    let used = test.used();
+    let used_before = used.and_then(|own| same_option(view, &own.id, before, earlier));
+    let is_above = |one: &OptionResult, other: &OptionResult| {
+        let lower = one.slower_lower.filter(|lower| *lower > test.margin);
+        lower.zip(other.slower_upper).is_some_and(|(lower, upper)| lower > upper)
+    };
+    let contradicts =
+        is_above(option, used_there) || used_before.zip(used).is_some_and(|(there, here)| is_above(there, here));
+    let is_repeated = matches!(option.status, OptionStatus::Use | OptionStatus::AsGood);
+    let fact = Fact::Earlier {
+        session: before.session.0,
+        contradicts,
+        lower: option.slower_lower,
+        upper: option.slower_upper,
+    };
+    let finding = Finding::new(fact, Severity::Warning).of_test(&test.id).of_option(&option.id);
+    (!is_repeated).then(|| finding.with_other(used.map(|own| &own.id)))
+}
+
+/// The option of a test of another session that has the settings of `cell`.
+fn same_option<'a>(from: &View, cell: &CellId, in_: &View, test: &'a Test) -> Option<&'a OptionResult> {
+    let wanted = &from.cell(cell)?.factors;
+    let mut cells = in_.candidates_of(&test.id);
+    test.option(&cells.find(|cell| cell.factors == *wanted)?.id)
 }

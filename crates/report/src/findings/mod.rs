@@ -2,18 +2,17 @@
 //! `document::finding_texts` words it. What options do on a network is in their row, in `model::option`.
 
 mod conditions;
-pub mod earlier;
-pub mod long_trials;
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, GroupId};
+pub use conditions::{
+    LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_checked, is_loopback, is_peers_size, of_earlier,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::view::numbers::{HarmKind, WorkersView};
-
-pub use conditions::{LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

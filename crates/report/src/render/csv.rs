@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Report;
-use crate::view::numbers::CellView;
 use bytegauge_model::{Level, Workload, escape, factor};
 use serde_json::{Value, json};
+
+use crate::Report;
+use crate::view::numbers::CellView;
 
 /// A column before or after the factors.
 type CsvColumn = (&'static str, fn(&Report, &CellView) -> String);

@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
+use bytegauge_model::{Level, Spec, Trial, Workload, escape, factor};
+
 use crate::{Report, SessionData};
-use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, escape, factor};
 
 /// Costs of bytes are per MiB: a byte takes too few nanoseconds.
 const MIB: f64 = 1024.0 * 1024.0;
@@ -25,7 +26,7 @@ pub fn render(view: &Report, data: &SessionData) -> String {
         let _ = writeln!(out, "Unit {unit} better=higher");
     }
     out += "Unit events/op better=lower\n";
-    for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0) {
+    for cell in view.candidates().filter(|cell| cell.trials > 0) {
         let Some(row) = data.cells.iter().find(|row| row.cell.id == cell.id) else { continue };
         let name = name(view, &row.cell.factors);
         let trials = data.trials.iter().filter(|trial| trial.cell == cell.id && Some(trial.stage) == cell.stage);

@@ -1,13 +1,15 @@
 //! JUnit XML, which services for continuous integration show: a test case per test, failed if something is worse, skipped if
 //! the result is inconclusive, in error if nothing could be measured.
 
-use crate::Report;
-use crate::results::{Claim, InvalidReason, Test};
-use crate::view::numbers::{Verdict, VersusView};
+use std::io;
+
 use bytegauge_model::escape;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
-use std::io;
+
+use crate::Report;
+use crate::results::{Claim, InvalidReason, Test};
+use crate::view::numbers::{Verdict, VersusView};
 
 /// A test case: its name, the element that reports its failure (none if it passed), and its text, the reason of a failure.
 type Case = (String, Option<&'static str>, String);

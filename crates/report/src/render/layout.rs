@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use crate::Report;
-use crate::document::{Decision, Matrix, NextStep};
+use crate::document::{Decision, Matrix, MatrixRow, NextStep};
 use crate::results::OptionStatus;
 use crate::words::fit::{padded, text_width};
 use crate::words::paint::{Paint, TerminalStyle, wrap};
@@ -136,33 +136,27 @@ impl<'a> Layout<'a> {
     /// Tests as rows, options as columns; nothing where a line is too narrow.
     pub fn matrix(&self, matrix: &Matrix) -> Vec<String> {
         let name = matrix.rows.iter().map(|row| text_width(&row.name)).max().unwrap_or(0);
-        let part = matrix.rows.iter().map(|row| text_width(&row.part)).max().unwrap_or(0);
-        let first = (name + if part > 0 { part + 2 } else { 0 }).max(text_width(&matrix.heading));
-        let width = |at: usize| {
-            let texts = matrix.rows.iter().map(|row| text_width(row.text(at)));
-            texts.chain([text_width(&matrix.columns[at])]).max().unwrap_or(0)
+        let has_parts = matrix.rows.iter().any(|row| !row.part.is_empty());
+        let label = |row: &MatrixRow| match has_parts {
+            true => format!("{}  {}", padded(&row.name, name, false), row.part),
+            false => row.name.clone(),
         };
-        let widths: Vec<usize> = (0..matrix.columns.len()).map(width).collect();
-        if 2 + first + widths.iter().map(|width| width + 2).sum::<usize>() > self.width {
+        let first = Column::of(&matrix.heading, false, &matrix.rows, label);
+        let values = matrix.columns.iter().enumerate();
+        let of_value =
+            |(at, heading): (usize, &String)| Column::of(heading, true, &matrix.rows, |row| row.text(at).to_owned());
+        let columns: Vec<Column> = [first].into_iter().chain(values.map(of_value)).collect();
+        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > self.width {
             return Vec::new();
         }
-        let cells = |texts: Vec<String>| {
-            texts
-                .iter()
-                .zip(&widths)
-                .map(|(text, width)| format!("  {}", padded(text, *width, true)))
-                .collect::<String>()
-        };
-        let heading = format!("  {}{}", padded(&matrix.heading, first, false), cells(matrix.columns.clone()));
-        let mut out = vec![self.paint.dim(&heading)];
-        for row in &matrix.rows {
-            let label = padded(&row.name, name, false) + if part > 0 { "  " } else { "" } + &row.part;
-            let shown = widths.iter().enumerate().map(|(at, width)| {
-                let text = padded(row.text(at), *width, true);
-                let status = row.cells[at].as_ref().map_or(OptionStatus::Undecided, |cell| cell.status);
-                format!("  {}", self.coloured(status, &text))
+        let mut out = vec![self.paint.dim(&format!("  {}", table::lines(&columns)[0]))];
+        for (at, row) in matrix.rows.iter().enumerate() {
+            let text = |column: &Column| format!("  {}", column.padded(&column.texts[at]));
+            let shown = columns[1..].iter().zip(&row.cells).map(|(column, cell)| {
+                let status = cell.as_ref().map_or(OptionStatus::Undecided, |cell| cell.status);
+                self.coloured(status, &text(column))
             });
-            out.push(format!("  {}{}", padded(&label, first, false), shown.collect::<String>()));
+            out.push(text(&columns[0]) + &shown.collect::<String>());
         }
         let has = |mark: &str| {
             matrix.rows.iter().flat_map(|row| row.cells.iter().flatten()).any(|cell| cell.text.contains(mark))

@@ -1,13 +1,14 @@
 //! A session as Markdown, in the order of the screen: the sentence, what to set, the matrix, cautions, next steps; then one table for
 //! each test, findings, scope, environment and notes.
 //!
-//! Lines are made by `heading`, `paragraph`, `item` and `row` alone, which escape their text.
+//! Lines are made by `heading`, `paragraph`, `item` and `table` alone, which escape their text.
 
 use bytegauge_model::escape;
 
 use crate::Report;
-use crate::document::{TestTexts, harness_cost};
-use crate::results::Test;
+use crate::document::{Decision, MatrixRow, TestTexts, harness_cost};
+use crate::results::{OptionResult, Test};
+use crate::words::table::Column;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
@@ -40,26 +41,35 @@ pub fn render(report: &Report) -> String {
 
 /// What to set in each test.
 fn decisions(report: &Report) -> Vec<String> {
-    let mut out =
-        vec![String::new(), row(["test", "set", "rate", "the best"].into_iter()), "| --- | --- | --- | --- |".into()];
-    for one in &report.decisions {
-        let rate = if one.rate.is_empty() { "–".to_owned() } else { format!("{} {}", one.rate, one.unit) };
-        out.push(row([one.name.as_str(), &one.set, &rate, &one.why].into_iter()));
-    }
-    out
+    let rate = |one: &Decision| match one.rate.is_empty() {
+        true => "–".to_owned(),
+        false => format!("{} {}", one.rate, one.unit),
+    };
+    let all = &report.decisions;
+    let name = Column::of("test", false, all, |one| one.name.clone());
+    let set = Column::of("set", false, all, |one| one.set.clone());
+    let why = Column::of("the best", false, all, |one| one.why.clone());
+    [vec![String::new()], table(&[name, set, Column::of("rate", false, all, rate), why])].concat()
 }
 
 fn matrix(report: &Report) -> Vec<String> {
     let Some(matrix) = &report.matrix else { return Vec::new() };
-    let columns = matrix.columns.iter().map(String::as_str);
-    let rules = " ---: |".repeat(matrix.columns.len());
-    let mut out =
-        vec![String::new(), row([matrix.heading.as_str()].into_iter().chain(columns)), format!("| --- |{rules}")];
-    for line in &matrix.rows {
-        let name = format!("{} {}", line.name, line.part);
-        out.push(row([name.trim()].into_iter().chain((0..line.cells.len()).map(|at| line.text(at)))));
+    let name = |row: &MatrixRow| format!("{} {}", row.name, row.part).trim().to_owned();
+    let mut columns = vec![Column::of(&matrix.heading, false, &matrix.rows, name)];
+    for (at, heading) in matrix.columns.iter().enumerate() {
+        columns.push(Column::of(heading, true, &matrix.rows, |row| row.text(at).to_owned()));
     }
-    out
+    [vec![String::new()], table(&columns)].concat()
+}
+
+/// A heading, a rule that aligns numbers right, and a line for each row.
+fn table(columns: &[Column]) -> Vec<String> {
+    let row = |fields: Vec<&String>| fields.iter().fold("|".to_owned(), |row, field| row + " " + &escape(field) + " |");
+    let heading = row(columns.iter().map(|column| &column.heading).collect());
+    let rule = columns.iter().map(|column| if column.right { " ---: |" } else { " --- |" }).collect::<String>();
+    let rows = 0..columns.first().map_or(0, |column| column.texts.len());
+    let rows = rows.map(|at| row(columns.iter().map(|column| &column.texts[at]).collect()));
+    [heading, format!("|{rule}")].into_iter().chain(rows).collect()
 }
 
 fn section(name: &str, texts: &[String]) -> Vec<String> {
@@ -73,16 +83,10 @@ fn section(name: &str, texts: &[String]) -> Vec<String> {
 fn test(test: &Test, texts: &TestTexts) -> Vec<String> {
     let mut out = vec![String::new(), heading(2, &format!("{} ({})", test.title, test.id)), String::new()];
     if !texts.rows.is_empty() {
-        let headings = texts.columns.iter().map(|column| column.heading.as_str());
-        out.push(row(["option"].into_iter().chain(headings).chain([""])));
-        let rules: Vec<&str> =
-            texts.columns.iter().map(|column| if column.right { " ---: |" } else { " --- |" }).collect();
-        out.push(format!("| --- |{} --- |", rules.concat()));
-        for (at, option) in texts.rows.iter().enumerate() {
-            let Some(option) = test.option(option) else { continue };
-            let cells = texts.columns.iter().map(|column| column.texts[at].as_str());
-            out.push(row([option.label.as_str()].into_iter().chain(cells).chain([option.status.name()])));
-        }
+        let rows: Vec<&OptionResult> = texts.rows.iter().filter_map(|id| test.option(id)).collect();
+        let label = Column::of("option", false, &rows, |row| row.label.clone());
+        let status = Column::of("", false, &rows, |row| row.status.name().to_owned());
+        out.extend(table(&[&[label], texts.columns.as_slice(), &[status]].concat()));
         out.push(String::new());
     }
     let facts = texts.facts.iter().map(|fact| format!("{}: {}", fact.heading, fact.text));
@@ -103,11 +107,6 @@ fn paragraph(text: &str) -> String {
 
 fn item(text: &str) -> String {
     format!("- {}", escape(text))
-}
-
-/// A row of a table.
-fn row<'a>(fields: impl Iterator<Item = &'a str>) -> String {
-    fields.fold("|".to_owned(), |row, field| row + " " + &escape(field) + " |")
 }
 
 /// Text within a line, without markup (CommonMark 0.31, section 2.4): no HTML, links, code or emphasis, no end of a field or

@@ -4,7 +4,6 @@
 pub mod csv;
 pub mod full;
 pub mod go_bench;
-mod interval_picture;
 pub mod json;
 pub mod junit;
 mod layout;

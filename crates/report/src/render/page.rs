@@ -28,9 +28,11 @@ pub fn render(views: &[Report]) -> String {
     TEMPLATE.replacen(&SLOT.join(EMPTY), &SLOT.join(&packed(&documents(views))), 1)
 }
 
-/// The documents of some sessions, as embedded in a page.
+/// The documents of some sessions, as embedded in a page: within a string of JSON `<` is escaped, so that no name can end the element.
 pub fn documents(views: &[Report]) -> String {
-    embedded(Value::Array(views.iter().map(document).collect()))
+    let mut documents = serde_json::to_value(views).expect("a view is plain data");
+    shorten(&mut documents);
+    documents.to_string().replace('<', "\\u003c")
 }
 
 /// Data as a page stores it, compressed to a fifth: gzip in base64.
@@ -54,67 +56,34 @@ fn unpacked(page: &str, start: &str) -> Option<String> {
     Some(text)
 }
 
-/// Data as embedded in a page: within a string of JSON `<` is escaped, so that no name can end the element. The page shows strings
-/// unchanged, so hidden characters are escaped here.
-fn embedded(mut value: Value) -> String {
-    show_hidden(&mut value);
-    value.to_string().replace('<', "\\u003c")
-}
+/// Significant digits of a number that is no integer: three are shown, and sums of them stay exact enough.
+const DIGITS: usize = 6;
 
-/// Escapes hidden characters in strings and keys.
-fn show_hidden(value: &mut Value) {
+/// Prepares data for a page. It shows strings unchanged, so hidden characters are escaped, also in keys. Unknown values, half of a
+/// document's keys, are left out; a list keeps its places. Numbers that are no integers are rounded: their other digits are noise,
+/// and a tenth of a page.
+fn shorten(value: &mut Value) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(escaped) = escape::lines(text) {
                 *text = escaped;
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(show_hidden),
-        Value::Object(map) => {
-            map.values_mut().for_each(show_hidden);
-            if map.keys().any(|key| key.contains(escape::is_hidden)) {
-                let entries = std::mem::take(map).into_iter();
-                map.extend(entries.map(|(key, value)| (escape::line(&key).into_owned(), value)));
-            }
-        }
-        _ => {}
-    }
-}
-
-/// A document without unknown values, with numbers as precise as a reader needs.
-fn document(view: &Report) -> Value {
-    let mut value = serde_json::to_value(view).expect("a view is plain data");
-    drop_unknown(&mut value);
-    round(&mut value);
-    value
-}
-
-/// Half of a document's keys are `null`; a list keeps its places.
-fn drop_unknown(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(drop_unknown);
-        }
-        Value::Array(list) => list.iter_mut().for_each(drop_unknown),
-        _ => {}
-    }
-}
-
-/// Significant digits of a number that is no integer: three are shown, and sums of them stay exact enough.
-const DIGITS: usize = 6;
-
-/// Rounds numbers that are no integers: their other digits are noise, and a tenth of a page.
-fn round(value: &mut Value) {
-    match value {
         Value::Number(number) if number.is_f64() => {
             let short = number.as_f64().and_then(|exact| format!("{exact:.*e}", DIGITS - 1).parse::<f64>().ok());
             if let Some(short) = short.and_then(serde_json::Number::from_f64) {
                 *number = short;
             }
         }
-        Value::Object(map) => map.values_mut().for_each(round),
-        Value::Array(list) => list.iter_mut().for_each(round),
+        Value::Array(list) => list.iter_mut().for_each(shorten),
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(shorten);
+            if map.keys().any(|key| key.contains(escape::is_hidden)) {
+                let entries = std::mem::take(map).into_iter();
+                map.extend(entries.map(|(key, value)| (escape::line(&key).into_owned(), value)));
+            }
+        }
         _ => {}
     }
 }
@@ -126,7 +95,7 @@ mod tests {
     #[test]
     fn numbers_keep_six_digits() {
         let mut value = serde_json::json!([1_234_567.891, -0.000_123_456_78, 12_345_678, { "a": 0.5 }]);
-        round(&mut value);
+        shorten(&mut value);
         assert_eq!(value, serde_json::json!([1_234_570.0, -0.000_123_457, 12_345_678, { "a": 0.5 }]));
     }
 
@@ -145,7 +114,7 @@ mod tests {
     #[test]
     fn unknown_values_are_kept_only_in_lists() {
         let mut value = serde_json::json!({ "a": null, "b": [null, { "c": null, "d": 1 }] });
-        drop_unknown(&mut value);
+        shorten(&mut value);
         assert_eq!(value, serde_json::json!({ "b": [null, { "d": 1 }] }));
     }
 }

@@ -3,7 +3,6 @@
 use bytegauge_model::Cost;
 use bytegauge_model::unit::counted;
 
-use super::interval_picture::{Picture, WIDTH_MIN};
 use super::layout::Layout;
 use crate::Report;
 use crate::document::{Decision, NextStep, TestTexts, step};
@@ -13,7 +12,7 @@ use crate::words::fit::{cut, padded, text_width};
 use crate::words::interval_rounding::ShareScale;
 use crate::words::paint::{TerminalStyle, wrap};
 use crate::words::phrase::capital;
-use crate::words::table::Column;
+use crate::words::table::{self, Column};
 
 /// Lines of the whole screen.
 const LINES_MAX: usize = 24;
@@ -109,7 +108,7 @@ pub fn one_test(report: &Report, test: &Test, layout: &Layout, rows_max: usize) 
     let (rows, hidden) = shown(test, rows_max);
     if !rows.is_empty() {
         out.extend(texts.basis.iter().flat_map(|text| layout.paragraph(text)));
-        out.extend(table(texts, test, &rows, layout));
+        out.extend(table_of(texts, test, &rows, layout));
     }
     if hidden > 0 {
         let dropped = test.with(OptionStatus::Dropped).count();
@@ -159,38 +158,34 @@ pub fn fitting(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &
 }
 
 /// The table of one test.
-fn table(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout) -> Vec<String> {
-    let place = |option: &&OptionResult| texts.rows.iter().position(|id| *id == option.id);
-    let places: Vec<Option<usize>> = rows.iter().map(place).collect();
+fn table_of(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout) -> Vec<String> {
     let is_compared = rows.iter().any(|row| row.slower_upper.is_some());
-    let mut numbers = fitting(texts, test, rows, layout);
-    for column in &mut numbers {
-        column.texts = places.iter().map(|at| at.map_or_else(String::new, |at| column.texts[at].clone())).collect();
-    }
+    let numbers = fitting(texts, test, rows, layout).into_iter().map(|column| {
+        let place = |row: &&OptionResult| texts.rows.iter().position(|id| *id == row.id);
+        let text = |row: &&OptionResult| place(row).map_or_else(String::new, |at| column.texts[at].clone());
+        Column { texts: rows.iter().map(text).collect(), ..column.clone() }
+    });
+    let numbers: Vec<Column> = numbers.collect();
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
-    let mark = |row: &&OptionResult| if row.status == OptionStatus::Use { "*" } else { " " };
     let right = rows.iter().all(starts_with_digit);
     let status = if is_compared { STATUS } else { 0 };
     let label = rows.iter().map(|row| text_width(&row.label)).max().unwrap_or(0);
     let label = label.min(layout.width.saturating_sub(4 + wide(&numbers) + status).max(12));
-    let names: Vec<String> = rows.iter().map(|row| padded(&cut(&row.label, label), label, right)).collect();
     let room = layout.width.saturating_sub(4 + label + wide(&numbers) + status + 2);
     let scale = ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower));
     let picture = Picture::of(rows, scale, room).filter(|_| room >= WIDTH_MIN);
-    let numbers_of = |at: Option<usize>| {
-        let text = |column: &Column| format!("  {}", column.padded(at.map_or(&column.heading, |at| &column.texts[at])));
-        numbers.iter().map(text).collect::<String>()
+    let name = |row: &&OptionResult| {
+        let mark = if row.status == OptionStatus::Use { "*" } else { " " };
+        format!("{mark} {}", padded(&cut(&row.label, label), label, right))
     };
-    let scale_heading = picture.as_ref().map_or_else(String::new, Picture::heading);
-    let heading = format!("    {}{}{}  {scale_heading}", " ".repeat(label), numbers_of(None), " ".repeat(status));
-    let mut out = vec![layout.paint.dim(heading.trim_end())];
-    for (at, row) in rows.iter().enumerate() {
-        let status = if is_compared { format!("  {:<9}", row.status.name()) } else { String::new() };
-        let drawn = picture.as_ref().map_or_else(String::new, |picture| picture.line(row));
-        let line = format!("  {} {}{}{status}  {drawn}", mark(row), names[at], numbers_of(Some(at)));
-        out.push(layout.coloured(row.status, line.trim_end()));
-    }
-    out
+    let state = |row: &&OptionResult| format!("{:<w$}", row.status.name(), w = STATUS - 2);
+    let mut columns = vec![Column::of("", false, rows, name)];
+    columns.extend(numbers);
+    columns.extend(is_compared.then(|| Column::of("", false, rows, state)));
+    columns.extend(picture.map(|picture| Column::of(&picture.heading(), false, rows, |row| picture.line(row))));
+    let lines = table::lines(&columns).into_iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    let rows = lines[1..].iter().zip(rows).map(|(line, row)| layout.coloured(row.status, line));
+    [layout.paint.dim(&lines[0])].into_iter().chain(rows).collect()
 }
 
 /// The two sides of a comparison: what each took, and what it is.
@@ -247,4 +242,103 @@ pub fn brief(report: &Report, lines_max: usize, width: usize, program: &str) -> 
         out.push(format!("  {hidden} more: {program} report {}", report.session));
     }
     out
+}
+
+// Intervals drawn on one scale of characters: `├────┤`.
+
+/// Narrower pictures show nothing.
+pub const WIDTH_MIN: usize = 12;
+/// Wider ones show no more.
+pub const WIDTH_MAX: usize = 60;
+/// Ends of the scale, as shares: the first that holds all intervals.
+const ENDS: [f64; 16] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 9.0, 19.0, 49.0, 99.0];
+
+/// The scale of the intervals of a test, from 0 on.
+pub struct Picture {
+    end: f64,
+    width: usize,
+    scale: ShareScale,
+}
+
+impl Picture {
+    /// The scale that holds these options in that width; `None` without an interval.
+    pub fn of(options: &[&OptionResult], scale: ShareScale, width: usize) -> Option<Picture> {
+        let most = |ends: fn(&OptionResult) -> Option<f64>| {
+            options.iter().filter_map(|option| ends(option)).filter(|end| end.is_finite()).fold(0.0, f64::max)
+        };
+        let limit = if scale.multiples { f64::INFINITY } else { 4.0 };
+        // A wide interval does not hide the others.
+        let wanted =
+            most(|option| option.slower_upper).min((most(|option| option.slower_lower) * 3.0).max(0.5)).min(limit);
+        let end = ENDS.into_iter().find(|end| *end >= wanted).unwrap_or(wanted);
+        let any = options.iter().any(|option| option.slower_upper.is_some());
+        (any && width >= WIDTH_MIN).then_some(Picture { end, width: width.min(WIDTH_MAX), scale })
+    }
+
+    /// The numbers above the scale: its beginning, its middle and its end.
+    pub fn heading(&self) -> String {
+        let at = |share: f64| match self.scale.multiples {
+            true => format!("{}×", (1.0 + share).round()),
+            false => format!("{} %", (share * 1000.0).round() / 10.0),
+        };
+        let (first, middle, last) = (at(0.0), at(self.end / 2.0), at(self.end));
+        let room = self.width.saturating_sub(first.chars().count() + last.chars().count());
+        let middle = if room > middle.chars().count() + 4 { middle } else { String::new() };
+        let before = (self.width / 2).saturating_sub(first.chars().count() + middle.chars().count() / 2);
+        let line = format!("{first}{}{middle}", " ".repeat(before));
+        let after = self.width.saturating_sub(line.chars().count() + last.chars().count());
+        format!("{line}{}{last}", " ".repeat(after))
+    }
+
+    /// The interval of an option; empty without one.
+    pub fn line(&self, option: &OptionResult) -> String {
+        let Some((lower, upper)) = option.slower_lower.zip(option.slower_upper) else { return String::new() };
+        let place = |share: f64| ((share / self.end).min(1.0) * (self.width - 1) as f64).round() as usize;
+        let (from, to) = (place(lower), place(upper));
+        let is_cut = upper > self.end;
+        let mut line = " ".repeat(from);
+        if from == to {
+            line.push(if is_cut { '▶' } else { '┼' });
+            return line;
+        }
+        line.push('├');
+        line.push_str(&"─".repeat(to - from - 1));
+        line.push(if is_cut { '▶' } else { '┤' });
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{CellId, Spec};
+
+    use super::*;
+    use crate::results::OptionStatus;
+
+    fn option(lower: f64, upper: f64) -> OptionResult {
+        OptionResult {
+            id: CellId("c1".into()),
+            label: String::new(),
+            settings: Spec::default(),
+            status: OptionStatus::Undecided,
+            rate: None,
+            trials: 1,
+            slower_lower: Some(lower),
+            slower_upper: Some(upper),
+            harm: Vec::new(),
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn intervals_are_drawn_to_one_scale() {
+        let (narrow, wide) = (option(0.0, 0.1), option(0.5, 1.0));
+        let picture = Picture::of(&[&narrow, &wide], ShareScale::default(), 21).unwrap();
+        assert_eq!(picture.line(&narrow), "├─┤");
+        assert_eq!(picture.line(&wide), "          ├─────────┤");
+        assert_eq!(picture.heading().chars().count(), 21);
+        // An interval without an end goes on beyond the scale.
+        assert!(picture.line(&option(0.9, f64::INFINITY)).ends_with("├─▶"), "{}", picture.line(&option(0.9, 9.0)));
+        assert!(Picture::of(&[&narrow], ShareScale::default(), 5).is_none());
+    }
 }

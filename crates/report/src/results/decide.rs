@@ -2,14 +2,19 @@
 //! an interval, which were dropped or are harmful; the present value of a program, or else the recommendation, as the option to use;
 //! the changes of a program that help over loopback alone; the claim.
 
-use bytegauge_model::{CellId, CellKind, Cost, SessionStatus, Spec, Stage};
+use bytegauge_bottleneck::OFFERED_SHARE;
+use bytegauge_model::{CellId, Cost, SessionStatus, Spec, Stage};
 use bytegauge_stats::decision_rule::{self, ClaimKind, OptionState, state};
 
-use super::{Claim, InvalidReason, OptionResult, OptionStatus, Test, harm};
+use super::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::view::calls::waiting;
 use crate::view::estimate::rate_of_all;
-use crate::view::numbers::{AuditFinding, AuditView, CellOutcome, CellView, ChangeEffect, ChangeView, GroupView, View};
-use crate::view::recommendation::is_control_wide;
+use crate::view::groups::is_control_wide;
+use crate::view::numbers::{
+    AuditFinding, AuditView, CellOutcome, CellView, ChangeEffect, ChangeView, GroupView, HarmKind, View,
+};
 use crate::view::tune::has_value;
+use crate::view::{self, bottleneck_inputs};
 use crate::words::{change_label, option_label, phrase};
 
 /// The results of all tests, in the order of the plan, under these names: a title, and a short name for each.
@@ -22,7 +27,7 @@ pub fn tests(
 }
 
 fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
-    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let cells: Vec<&CellView> = view.candidates_of(&group.id).collect();
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
     settle_dropped(&mut options, is_analysed(view, group), group.compares);
     let used = used(view, group, &options);
@@ -60,11 +65,11 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
     let drops = intervals && matches!(compares, Cost::Time | Cost::Cpu);
     let any_interval = drops && options.iter().any(|option| option.slower_upper.is_some());
     let measured = |option: &&OptionResult| option.trials > 0;
-    let any_harmless = options.iter().filter(measured).any(|option| !harm::is_avoided(&option.harm));
+    let any_harmless = options.iter().filter(measured).any(|option| !is_avoided(&option.harm));
     for option in options.iter_mut().filter(|option| option.trials > 0 && option.status == OptionStatus::Undecided) {
         // One that stopped later has the reason.
         let is_dropped = any_interval && option.slower_upper.is_none() && option.reason.is_none();
-        if any_harmless && harm::is_avoided(&option.harm) {
+        if any_harmless && is_avoided(&option.harm) {
             option.status = OptionStatus::Avoid;
         } else if is_dropped {
             option.status = OptionStatus::Dropped;
@@ -156,7 +161,7 @@ pub fn is_analysed(view: &View, group: &GroupView) -> bool {
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView) -> OptionResult {
-    let harm = if cell.trials > 0 { harm::of(cell) } else { Vec::new() };
+    let harm = if cell.trials > 0 { harms(cell) } else { Vec::new() };
     let again = group.twin.as_ref().and_then(|twin| twin.exchanged_bound).filter(|_| exchange_fails(group, cell));
     let is_confirmed = cell.stage == Some(Stage::Confirm) && is_analysed(view, group);
     let upper = cell.above_best_upper.filter(|_| is_confirmed).map(|upper| upper.max(again.unwrap_or(0.0)).max(0.0));
@@ -223,8 +228,8 @@ fn exchange_fails(group: &GroupView, cell: &CellView) -> bool {
 /// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is
 /// near `own`.
 pub fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool {
-    let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && own.is_some_and(|own| cell.id != *own);
-    let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
+    let is_other = |cell: &&CellView| own.is_some_and(|own| cell.id != *own);
+    let others = view.candidates_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
     let slower: Vec<f64> = others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).collect();
     is_control_wide(group.twin_reach, view.plan.margin, &slower)
 }
@@ -262,5 +267,55 @@ pub fn is_answered(view: &View, test: &Test) -> bool {
             test.is_compared() && !own.into_iter().any(ChangeView::is_open)
         }
         None => test.is_decided(),
+    }
+}
+
+// Harm that a rate does not show: stalls, a load that was not carried, and what `view::harm` finds by comparing the
+// options of a test. An option with such harm never counts as best.
+
+/// Shares of failures or cut datagrams below this one are not reported where all options have them.
+const NOTICED: f64 = 0.01;
+
+/// From this share of calls that wait for a delayed acknowledgement on, most of the time is waiting.
+const DELAYED_MIN: f64 = 0.5;
+
+/// The harm of an option.
+fn harms(cell: &CellView) -> Vec<HarmKind> {
+    let failed = cell.call.as_ref().and_then(|call| call.failed_share);
+    let found = [
+        (cell.stalls, HarmKind::Stalled),
+        (cell.behind.is_some(), HarmKind::MissedLoad),
+        (harm_share(cell, HarmKind::DelayedAcks) >= Some(DELAYED_MIN), HarmKind::DelayedAcks),
+        (failed >= Some(NOTICED), HarmKind::FailedCalls),
+        (harm_share(cell, HarmKind::CutDatagrams) >= Some(NOTICED), HarmKind::CutDatagrams),
+    ];
+    let mut all: Vec<HarmKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
+    all.extend(&cell.harmful);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The share of an offered load that an option carried, where it left more of it than it may.
+pub fn carried_share(cell: &CellView) -> Option<f64> {
+    let share = bottleneck_inputs::carried_share(cell.total_rate, cell.estimate.median, &cell.factors);
+    share.filter(|share| *share < OFFERED_SHARE)
+}
+
+/// Whether users suffer from harm. Copies cost the time that is measured, and loopback always copies: another path may not.
+pub fn is_avoided(harm: &[HarmKind]) -> bool {
+    harm.iter().any(|kind| *kind != HarmKind::CopiedSends)
+}
+
+/// The share of the trials, the load, the calls or the datagrams of an option that harm of this kind affects; `None` where it cannot.
+pub fn harm_share(cell: &CellView, kind: HarmKind) -> Option<f64> {
+    match kind {
+        HarmKind::Stalled => cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64),
+        HarmKind::MissedLoad => cell.behind,
+        HarmKind::DelayedAcks => Some(waiting(cell.call.as_ref()?, &cell.counters)?.slow_share),
+        HarmKind::CutDatagrams => {
+            cell.datagrams.as_ref().map(|seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
+        }
+        compared => view::harm::share(&cell.harm, compared),
     }
 }

@@ -2,9 +2,9 @@
 //! confidence. Has names, no sentences. Here are the types; `decide` makes them.
 
 mod decide;
-pub mod harm;
 
 use bytegauge_model::{CellId, Cost, GroupId, Spec};
+pub use decide::{carried_share, control_is_wide, harm_share, is_analysed, is_answered, is_avoided, tests};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,8 +12,6 @@ use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{HarmKind, OptionRatio};
 use crate::words::number::common_unit;
 use crate::words::phrase::rate_unit;
-
-pub use decide::{control_is_wide, is_analysed, is_answered, tests};
 
 /// One test: options that are compared with each other under the same conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -214,7 +212,7 @@ impl Test {
 
     /// The option that can lose least: the one to use, else the one with the smallest upper end.
     pub fn safest(&self) -> Option<&OptionResult> {
-        let bounded = self.options.iter().filter(|option| !harm::is_avoided(&option.harm));
+        let bounded = self.options.iter().filter(|option| !is_avoided(&option.harm));
         let bounded = bounded.filter_map(|option| Some((option.slower_upper?, option)));
         self.used().or_else(|| bounded.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, option)| option))
     }

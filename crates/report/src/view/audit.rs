@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use super::compare::{GroupAnalysis, groups};
 use super::counted_trials::Settled;
-use super::input::CompareInput;
-use super::input::Settings;
+use super::groups::Conditions;
+use super::input::{CompareInput, Settings};
 use super::numbers::difference::share;
 use super::numbers::{AuditRival, AuditSummary, AuditView};
-use super::recommendation::Conditions;
 use crate::SessionData;
 
 impl AuditSummary {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_bottleneck::call::Waits;
-use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus};
+use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus, Waits};
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, threads, ways};
@@ -14,11 +13,9 @@ use bytegauge_model::{
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
-use super::calls;
+use super::calls::{self, listen_overflows, not_accepted, objective};
 use super::counted_trials::Settled;
-use super::knee::objective;
-use super::levels::moves_nothing;
-use super::listener_queue::{listen_overflows, not_accepted};
+use super::moves_nothing;
 use super::numbers::{CallView, Counters, CpuView, RingView};
 
 /// The known properties of a cell before its limit is determined.

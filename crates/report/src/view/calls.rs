@@ -7,17 +7,21 @@ use std::collections::BTreeMap;
 
 use bytegauge_bottleneck::call_errors as errors;
 use bytegauge_bottleneck::call_errors::Circumstances;
-use bytegauge_model::{CallError, CallReport, EndRole, ErrorClass, ErrorPhase, Trial};
+use bytegauge_bottleneck::path::Objective;
+use bytegauge_model::slo::Search;
+use bytegauge_model::{CallError, CallReport, CellKind, EndRole, ErrorClass, ErrorPhase, Place, Probe, Spec, Trial};
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
+use bytegauge_stats::knee::overall_rate;
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
 use super::counters::call_datagrams;
-use super::knee::knee;
-use super::listener_queue::listen_overflows;
-use super::numbers::{CallView, CompetingView, Counters, DelayedAcksView, ErrorView, WorkersView};
+use super::numbers::{
+    CallView, CellOutcome, CellView, CompetingView, Counters, DelayedAcksView, ErrorView, KneeView, ProbeView,
+    WorkersView,
+};
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
 pub const CLOSED: &str = "service time (closed loop)";
@@ -144,4 +148,164 @@ fn competing(settled: &Settled) -> Option<CompetingView> {
         failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
         errors,
     })
+}
+
+// Connections for which the server's backlog had no room: how many they were, and how that is known.
+//
+// With a Unix socket connect(2) reports it. A TCP client meets silence, as with a filter or a dead host, so only the counters that
+// the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
+
+/// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for
+/// another server on this machine by that of the whole network namespace. `None` where neither was counted.
+pub fn listen_overflows(settled: &Settled) -> Option<u64> {
+    let counts = settled.trials.iter().filter_map(|trial| overflows(&settled.cell.factors, trial));
+    counts.reduce(u64::saturating_add)
+}
+
+fn overflows(levels: &Spec, trial: &Trial) -> Option<u64> {
+    let own = trial.end(EndRole::Server).and_then(|server| server.call.as_ref()?.listen_drops);
+    own.or_else(|| trial.machine.as_ref()?.listen_overflows.get().filter(|_| listens_here(levels)))
+}
+
+fn listens_here(levels: &Spec) -> bool {
+    match levels.connect() {
+        None => true,
+        Some(Place::Ip(address)) => address.ip().is_loopback(),
+        Some(Place::Named { .. } | Place::Path(_) | Place::Iperf3(_)) => false,
+    }
+}
+
+/// Calls that failed because the backlog had no room. Every one of TCP needs an overflow of its own.
+pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 {
+    let sum = |is: fn(&ErrorView) -> bool| {
+        errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
+    };
+    let reported = sum(|error| error.class == ErrorClass::BacklogFull);
+    let silent = sum(|error| error.class == ErrorClass::TimedOut && error.phase == ErrorPhase::Connect);
+    reported.saturating_add(silent.min(listen_overflows.unwrap_or(0)))
+}
+
+// The highest rate at which calls keep a latency objective: the cell's knees over the trials, and the rates beyond them.
+//
+// Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
+// not the rate to plan with. This module has the other results of the searches, with the rate that keeps the objective over all of
+// them together at most.
+
+/// The knee of a cell; `None` without a search.
+pub fn knee(settled: &Settled) -> Option<KneeView> {
+    let slo = settled.cell.factors.slo()?;
+    let searches: Vec<&[Probe]> = settled.tried().iter().filter_map(|trial| search(trial)).collect();
+    let found: Vec<Search> = searches.iter().filter_map(|probes| Search::of(probes)).collect();
+    let middle = |read: &dyn Fn(&Search) -> Option<f64>| {
+        median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
+    };
+    let rate = median(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
+    let closed = middle(&|search| Some(search.closed.completed_per_second()));
+    // Medians of different searches may be out of order: a failure below the rate is ignored.
+    let beyond =
+        middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
+    let arrivals = settled.cell.factors.arrivals().unwrap_or_default();
+    Some(KneeView {
+        slo: slo.to_string(),
+        percentile: slo.percentile,
+        limit_ns: slo.limit_ns,
+        overall_per_second: overall_rate(all_searches(settled), &slo, arrivals),
+        searches: all_searches(settled).count(),
+        at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
+        beyond_per_second: beyond,
+        at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
+        closed_per_second: closed,
+        probes: kept_probes(&searches),
+    })
+}
+
+/// All searches of a cell, those that found no rate included.
+fn all_searches<'a>(settled: &Settled<'a>) -> impl Iterator<Item = &'a [Probe]> {
+    settled.measured.iter().chain(&settled.failed).filter_map(|trial| search(trial))
+}
+
+/// The lowest percentile of an option that kept its objective at no rate, nanoseconds, and its searches. `None` where it was within
+/// the limit: then calls were unanswered.
+pub fn missed(cell: &CellView) -> Option<(u64, &KneeView)> {
+    let knee = cell.call.as_ref()?.knee.as_ref()?;
+    // A search that kept a rate broke off for another reason.
+    let is_missed = cell.outcome == CellOutcome::Failed && knee.probes.iter().all(|probe| !probe.kept);
+    let lowest = knee.probes.iter().filter_map(|probe| probe.percentile_ns).min().filter(|ns| *ns > knee.limit_ns);
+    Some((lowest.filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
+}
+
+/// The least of several options.
+pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u64, &'a KneeView)> {
+    cells.filter_map(missed).min_by_key(|(ns, _)| *ns)
+}
+
+/// The input of the rules about limits.
+pub fn objective(knee: &KneeView) -> Option<Objective> {
+    Some(Objective {
+        percentile: knee.percentile,
+        limit_ns: knee.limit_ns,
+        at_knee_ns: knee.at_knee_ns?,
+        beyond_per_second: knee.beyond_per_second?,
+        at_beyond_ns: knee.at_beyond_ns,
+        closed_per_second: knee.closed_per_second?,
+    })
+}
+
+fn search(trial: &Trial) -> Option<&[Probe]> {
+    let probes = &trial.client()?.search;
+    (!probes.is_empty()).then_some(probes)
+}
+
+/// Most probes in a figure.
+const PROBES_MAX: usize = 150;
+
+/// The probes of whole searches, as many as can be drawn, by their rates.
+fn kept_probes(searches: &[&[Probe]]) -> Vec<ProbeView> {
+    let mut kept: Vec<ProbeView> = Vec::new();
+    for (search, probes) in searches.iter().enumerate() {
+        if kept.len() + probes.len() > PROBES_MAX {
+            break;
+        }
+        kept.extend(probes.iter().filter_map(|probe| {
+            let (offered_per_second, percentile_ns, kept) = (probe.offered?, probe.percentile_ns, probe.kept);
+            Some(ProbeView { search, offered_per_second, percentile_ns, kept })
+        }));
+    }
+    kept.sort_by_key(|probe| (probe.offered_per_second, probe.search));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(class: ErrorClass, phase: ErrorPhase, count: u64) -> ErrorView {
+        ErrorView { class, phase, count, request_bytes_lost: 0, reply_bytes_missing: 0, explanation: String::new() }
+    }
+
+    #[test]
+    fn only_datagrams_without_room_are_counted() {
+        let check = |class, phase, overflows, expected| {
+            assert_eq!(
+                not_accepted(&[view(class, phase, 10)], overflows),
+                expected,
+                "{class:?} {phase:?} {overflows:?}"
+            );
+        };
+        check(ErrorClass::BacklogFull, ErrorPhase::Connect, None, 10);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(30), 10);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(4), 4);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, Some(0), 0);
+        check(ErrorClass::TimedOut, ErrorPhase::Connect, None, 0);
+        check(ErrorClass::TimedOut, ErrorPhase::FirstByte, Some(30), 0);
+        check(ErrorClass::Refused, ErrorPhase::Connect, Some(30), 0);
+        check(ErrorClass::Reset, ErrorPhase::Connect, Some(30), 0);
+    }
+
+    #[test]
+    fn a_server_elsewhere_counts_for_itself() {
+        let at = |place: &str| listens_here(&Spec::from([("connect", place.into())]));
+        assert!(listens_here(&Spec::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
+        assert!(!at("192.0.2.7:7000") && !at("far.example:7000"));
+    }
 }

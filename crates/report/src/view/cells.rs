@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_bottleneck::{CellLimit, path, ring, task};
+use bytegauge_bottleneck::{CellLimit, UNKNOWN, path, ring, task, without_numbers};
 use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, EndRole, Role, SessionStatus, Spec, Trial, Workload};
 use bytegauge_stats::block_dependence::drift;
@@ -12,13 +12,13 @@ use bytegauge_store::CellRow;
 use super::bottleneck_inputs::{Known, gather, gather_of_rings, larger_buffers};
 use super::calls::{calls, mean_and_sd};
 use super::compare::GroupAnalysis;
+use super::cost::Floors;
 use super::counted_trials::Settled;
 use super::counters::{artefact, cheapest_siblings, counters, cpu, datagrams, ring};
 use super::environment::cpus;
 use super::estimate::{more, throughput, total_rate};
-use super::floor::Floors;
 use super::harm::harm;
-use super::levels::moves_nothing;
+use super::moves_nothing;
 use super::numbers::difference::share;
 use super::numbers::{
     CallView, CellOutcome, CellView, Estimate, HarmKind, LimitView, ModeView, RelayProgramView, RingView, StalledView,
@@ -166,9 +166,14 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
 fn limit(known: &Known, call: Option<&CallView>, ring: Option<&RingView>) -> CellLimit {
     let (settled, is_measured) = (known.settled, known.rate.is_some());
     match ring {
-        Some(ring) if !is_measured && ring.submitted > 0 => ring::of_artefact(),
-        _ if !is_measured => bytegauge_bottleneck::not_measured(),
-        _ if call.is_some() && settled.cell.kind == CellKind::Floor => bytegauge_bottleneck::of_floor(),
+        // A loop that takes no completion has no rate.
+        Some(ring) if !is_measured && ring.submitted > 0 => {
+            without_numbers(UNKNOWN, "no completion was taken, so there is no rate that anything could limit")
+        }
+        _ if !is_measured => without_numbers(UNKNOWN, "nothing was measured"),
+        _ if call.is_some() && settled.cell.kind == CellKind::Floor => {
+            without_numbers("the harness", "there is no server: this is the client's own bookkeeping")
+        }
         Some(ring) => ring::find(&gather_of_rings(known, ring)),
         None if settled.workload() == Workload::Tune => task::find(&settled.trials, known.cpus),
         None => path::find(&gather(known, call)),

@@ -6,7 +6,6 @@
 
 use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{EndCounts, Engine, Spec, Trial, Workload};
-
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{sink_sums, source_sums};
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallReport, Counted, EndRole, RelayChoice, Stage, Trial, Workload};
+use bytegauge_model::{CallReport, Counted, EndRole, Iperf3Report, RelayChoice, Stage, Trial, Workload};
 use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
@@ -14,7 +14,6 @@ use bytegauge_stats::trial_metrics::{
 };
 
 use super::counted_trials::Settled;
-use super::iperf3;
 use super::numbers::{CellView, Estimate};
 
 fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
@@ -62,7 +61,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Stream => OF_STREAM_RELAYS,
         _ => OF_CALL_RELAYS,
     };
-    let of_peer = if settled.workload() == Workload::Stream { iperf3::METRICS } else { &[] };
+    let of_peer = if settled.workload() == Workload::Stream { OF_IPERF3 } else { &[] };
     let all =
         metrics.iter().chain(of_relay).chain(of_peer).map(|metric| (metric.name, estimate(metric, settled, level)));
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
@@ -100,4 +99,38 @@ pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
     let all = cell.total_rate.filter(|_| cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm))?;
     let median = cell.estimate.median?;
     (all.max(median) > all.min(median) * (1.0 + margin)).then_some(all)
+}
+
+// Results that an iperf3 server counted itself, next to the rates that were measured here. Numbers of a whole test: they include the
+// warm-up, and are no numbers of the window alone.
+
+pub const IPERF3_RATE: &str = "iperf3_server_bytes_per_second";
+pub const IPERF3_CPU: &str = "iperf3_server_cpu_percent";
+pub const IPERF3_RETRANSMITS: &str = "iperf3_server_retransmits";
+pub const IPERF3_LOST: &str = "iperf3_server_lost_share";
+pub const IPERF3_JITTER: &str = "iperf3_server_jitter_ns";
+
+/// The server's numbers, by trial.
+const OF_IPERF3: &[TrialMetric] = &[
+    TrialMetric { name: IPERF3_RATE, unit: "bytes/s", of: |trial| per_second(server(trial)?) },
+    TrialMetric { name: IPERF3_CPU, unit: "%", of: |trial| Some(server(trial)?.cpu_percent) },
+    TrialMetric {
+        name: IPERF3_RETRANSMITS,
+        unit: "segments",
+        of: |trial| server(trial)?.retransmits.map(|count| count as f64),
+    },
+    TrialMetric { name: IPERF3_LOST, unit: "share", of: |trial| lost_share(server(trial)?) },
+    TrialMetric { name: IPERF3_JITTER, unit: "ns", of: |trial| server(trial)?.jitter_ns.map(|ns| ns as f64) },
+];
+
+fn server(trial: &Trial) -> Option<&Iperf3Report> {
+    [EndRole::Source, EndRole::Sink].into_iter().find_map(|role| trial.end(role)?.iperf3.as_deref())
+}
+
+fn per_second(report: &Iperf3Report) -> Option<f64> {
+    (report.duration_ns > 0).then(|| report.bytes as f64 / (report.duration_ns as f64 / 1e9))
+}
+
+fn lost_share(report: &Iperf3Report) -> Option<f64> {
+    report.lost.is_some().then(|| 1.0 - report.delivered_share())
 }

@@ -1,17 +1,20 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
-use bytegauge_model::{Cost, Transport, Trial};
-use bytegauge_stats::group::{GroupVerdict, Twin};
+use bytegauge_model::{CellId, Cost, Transport, Trial};
+use bytegauge_stats::group::{GroupVerdict, Method, Twin};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
+use super::audit::{self, is_withdrawn};
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::input::GroupBlocks;
 use super::numbers::difference::share;
-use super::numbers::{GroupView, LinkView, OptionRatio, SerialView, TwinView};
-use super::recommendation::{Conditions, recommendation};
-use super::{audit, cost, link, tune};
+use super::numbers::{
+    AuditSummary, CellView, GroupRecommendation, GroupView, LinkView, OptionRatio, SerialView, TwinView,
+};
+use super::{cost, tune};
+use crate::phrase;
 
 /// Puts together what is printed of one group.
 pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit_max: Option<u64>) -> GroupView {
@@ -78,11 +81,30 @@ fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Condition
     ratios
 }
 
-/// The counts of the link between its ends, over all trials of the group.
+/// The counts of the link between its ends, over all trials of the group; `None` without a link, or without counts.
 fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> {
-    let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]);
-    let trials: Vec<&Trial> = cells.flat_map(|cell| cell.trials.iter().copied()).collect();
-    link::view(&judged.row.group.factors, &trials)
+    judged.row.group.factors.emulated_link()?;
+    let trials = || judged.candidates.iter().flat_map(|&at| &conditions.settled[at].trials);
+    let machines = || trials().filter_map(|trial| trial.machine.as_ref());
+    let used =
+        machines().filter_map(|machine| machine.link.as_deref().copied()).reduce(|one, other| one.plus(&other))?;
+    let both = used.both();
+    let wall_ns: u64 = machines().map(|machine| machine.wall_ns).sum();
+    let trips: Vec<f64> = trials().filter_map(|trial| Some(round_trip_us(trial)? as f64)).collect();
+    Some(LinkView {
+        round_trip_ns: median(&trips).map(|us| (us * 1e3) as u64),
+        late_ns: used.late_ns(),
+        passed: both.passed,
+        lost: both.lost,
+        queue_drops: both.queue_drops,
+        cpus: (wall_ns > 0).then(|| used.cpu_ns as f64 / wall_ns as f64),
+    })
+}
+
+/// The smallest round trip that any connection saw from either end.
+fn round_trip_us(trial: &Trial) -> Option<u64> {
+    let ends = [trial.source_side(), trial.sink_side()].into_iter().flatten();
+    ends.flat_map(|end| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us.get()).min()
 }
 
 /// The compared quantity.
@@ -136,4 +158,101 @@ fn pivot(judged: &GroupAnalysis, conditions: &Conditions) -> Option<usize> {
         rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     };
     judged.cell(judged.alone.cell).or_else(|| judged.cell(judged.verdict.leader())).or_else(fastest)
+}
+
+// The recommendation of a test, from the results of its comparison. The statistics are done already.
+
+/// The input of recommendations, in addition to the comparison.
+pub struct Conditions<'a> {
+    /// The cells, as they will be printed; in the order of the settled ones.
+    pub cells: &'a [CellView],
+    /// The same cells with their trials.
+    pub settled: &'a [Settled<'a>],
+    /// It was measured here, and can continue here.
+    pub resumable: bool,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// The results of long trials for all groups together.
+    pub audit: Option<AuditSummary>,
+}
+
+impl Conditions<'_> {
+    /// The id of the cell that takes a choice in a group.
+    pub fn id(&self, group: &GroupAnalysis, choice: Option<usize>) -> Option<CellId> {
+        group.cell(choice).map(|at| self.cells[at].id.clone())
+    }
+
+    /// Whether the reader of a group discards the bytes; a reader that compares them does not.
+    pub fn throw_away(&self, group: &GroupAnalysis) -> bool {
+        let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
+        phrase::throws_away(&group.row.group.factors) && !group.candidates.iter().any(verifies)
+    }
+}
+
+/// The recommendation of a group. Empty without two compared options, unless one alone carries a load.
+pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
+    let id = |choice: Option<usize>| conditions.id(group, choice);
+    let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
+    let is_left_alone = || (0..group.cells.len()).any(|choice| group.behind(choice).is_some());
+    if group.verdict.present.len() < 2 && !is_left_alone() {
+        return nothing;
+    }
+    let own = GroupRecommendation { cell: id(group.alone.cell), best: id(group.verdict.leader()), ..nothing };
+    // A session that stopped before its first analysis may have been stopped because of its results.
+    if !group.standing.proves || own.cell.is_none() {
+        return own;
+    }
+    let proven = group.alone.proven && !is_withdrawn(group, conditions);
+    let bound = group.alone.upper.and_then(share);
+    GroupRecommendation {
+        proven,
+        bound,
+        survives_exchange: survives_exchange(group, conditions.margin).filter(|_| proven),
+        more_blocks: blocks_left(group, conditions),
+        ..own
+    }
+}
+
+/// Whether the result holds with the A/A control in its cell's place; `None` without a result, or without a control.
+fn survives_exchange(group: &GroupAnalysis, margin: f64) -> Option<bool> {
+    let cell = group.alone.cell.filter(|_| group.alone.proven)?;
+    group.verdict.survives_exchange(cell, &Method { margin, ..Method::default() })
+}
+
+/// Whether the same option measured twice differs by more than the margin: no result is more precise. Unless all other options
+/// (`slower`, at least, as shares) are slower than the best by more than that.
+pub fn is_control_wide(reach: Option<f64>, margin: f64, slower: &[f64]) -> bool {
+    let is_clear = |reach: f64| !slower.is_empty() && slower.iter().all(|lower| *lower > reach);
+    reach.is_some_and(|reach| reach > margin && !is_clear(reach))
+}
+
+/// The same for an option of a group.
+fn is_wide(group: &GroupAnalysis, own: Option<usize>, margin: f64) -> bool {
+    let others = group.verdict.present.iter().filter(|&&choice| own.is_some_and(|own| own != choice));
+    let slower: Vec<f64> = others.filter_map(|&choice| group.verdict.lower[choice]).map(f64::exp_m1).collect();
+    is_control_wide(group.twin_reach(), margin, &slower)
+}
+
+/// Whether more blocks may decide a test. `false` for one that is decided.
+fn more_blocks_help(group: &GroupAnalysis, conditions: &Conditions) -> bool {
+    let (verdict, margin) = (&group.verdict, conditions.margin);
+    let is_wide = is_wide(group, group.alone.cell, margin);
+    // More blocks narrow the interval of the A/A control, but do not move its middle.
+    if is_wide && verdict.twin.is_some_and(|twin| twin.difference.abs() >= margin.ln_1p()) {
+        return false;
+    }
+    match group.alone.proven {
+        false => group.alone.blocks_more_needed.is_some(),
+        true => (is_wide || survives_exchange(group, margin) == Some(false)) && !is_withdrawn(group, conditions),
+    }
+}
+
+/// The blocks of the remaining analyses; `None` if they would not reduce the bound.
+fn blocks_left(group: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
+    if !conditions.resumable || !more_blocks_help(group, conditions) {
+        return None;
+    }
+    let analysis = group.standing.view.as_ref()?;
+    let last = analysis.left_until()?;
+    Some((last as u64).saturating_sub((analysis.blocks + analysis.so_far) as u64))
 }

@@ -10,8 +10,8 @@ use bytegauge_stats::call_times::{ObservedCalls, observed};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::ratio;
 
+use super::calls::listen_overflows;
 use super::counted_trials::Settled;
-use super::listener_queue::listen_overflows;
 use super::numbers::{HarmKind, HarmView};
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.

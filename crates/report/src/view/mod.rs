@@ -3,54 +3,45 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
-mod analyses;
 mod audit;
 pub(crate) mod bottleneck_inputs;
 pub(crate) mod calls;
 mod cells;
-mod compare;
-pub mod confirmed;
+pub(crate) mod compare;
 mod consistency;
 mod cost;
 mod counted_trials;
 mod counters;
 pub(crate) mod environment;
 pub(crate) mod estimate;
-mod floor;
-mod groups;
+pub(crate) mod groups;
 pub(crate) mod harm;
 mod input;
-mod iperf3;
-pub(crate) mod knee;
-mod levels;
-pub(crate) mod link;
-mod listener_queue;
 mod notes;
 pub mod numbers;
 mod options;
 pub mod over_time;
-pub(crate) mod recommendation;
 mod time;
 pub mod tune;
 mod versus;
 
-use bytegauge_model::{
-    GroupId, ProgramTask, SessionStatus, SocketChanges, Versus, Workload, factor, level::LevelKind, option,
-};
-
-use crate::SessionData;
 pub use audit::analysed_groups;
+use bytegauge_model::level::LevelKind;
+use bytegauge_model::{
+    GroupId, Level, ProgramTask, Role, SessionStatus, SocketChanges, Spec, Versus, Workload, factor, option,
+};
 use cells::Context;
 use compare::GroupAnalysis;
+use cost::Floors;
 pub use counted_trials::verifies;
-use floor::Floors;
+use groups::Conditions;
 use input::CompareInput;
 pub use input::Settings;
-pub use levels::{is_default, matching, varied};
 pub use numbers::View;
 use numbers::{AuditSummary, CellView, FactorView, PlanView, schema};
-use recommendation::Conditions;
 pub use time::rfc3339;
+
+use crate::SessionData;
 
 impl View {
     /// Settles the numbers of a stored session.
@@ -185,4 +176,38 @@ fn factor_views(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
 /// The largest difference that an A/A control may have, as a share.
 fn twin_reach(groups: &[GroupAnalysis]) -> Option<f64> {
     groups.iter().filter_map(GroupAnalysis::twin_reach).reduce(f64::max)
+}
+
+// By which levels cells are matched, and which of them vary.
+
+/// Whether the cell's engine moves no bytes, or its ring is none.
+pub fn moves_nothing(levels: &Spec) -> bool {
+    ["engine", "server_engine", "client_engine", "implementation"]
+        .iter()
+        .any(|engine| levels.get(engine).name() == Some("null"))
+}
+
+/// The levels by which cells and groups of different sessions are matched: all, or those of a role. Older sessions do not state
+/// their workload.
+pub fn matching(levels: &Spec, role: Option<Role>) -> Spec {
+    let of_role = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
+    let mut matching = of_role.with_workload(levels.workload());
+    matching.drop_absent();
+    matching
+}
+
+/// Factors that have more than one level among the cells of which they are counted, in the order of the factor table.
+/// Where a factor does not exist it has no level: a device compared with sockets varies no socket option.
+pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<String> {
+    let varies = |name: &str| {
+        let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
+        let mut present = counted.filter(|level| *level != Level::Absent);
+        present.next().is_some_and(|first| present.any(|other| other != first))
+    };
+    bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()
+}
+
+/// Whether a choice leaves everything that varies to the system.
+pub fn is_default(levels: &Spec, varied: &[String]) -> bool {
+    !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
 }

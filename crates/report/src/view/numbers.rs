@@ -6,39 +6,24 @@
 //!
 //! Each part of the document has a file of its own.
 
-mod call;
 mod cell;
 pub mod difference;
 mod group;
 pub mod schema;
-mod tune;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use bytegauge_model::session::{self, NoteKind};
-use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus, SocketChanges};
+use bytegauge_model::{CellId, CellKind, GroupId, Role, SessionId, SessionStatus, SocketChanges};
+pub use bytegauge_stats::audit::AuditFinding;
+pub use bytegauge_stats::compare::Verdict;
+pub use cell::*;
+pub use difference::*;
+pub use group::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-pub use bytegauge_stats::audit::AuditFinding;
-pub use bytegauge_stats::compare::Verdict;
-pub use call::{
-    CallDatagramView, CallView, CompetingView, DelayedAcksView, ErrorView, KneeView, ProbeView, WorkersView,
-};
-pub use cell::{
-    CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
-    OptionView, RelayProgramView, RingView, SPEEDS_APART, SPEEDS_SHARE, SlowTrials,
-};
-pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
-pub use group::{
-    AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,
-    LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, TwinView,
-};
-pub use tune::{
-    AdviceView, ChangeEffect, ChangeView, ChangesView, GainView, ServiceView, TuneView, least_growth, promising,
-};
 
 /// The whole report of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -220,6 +205,16 @@ impl View {
     /// The group of that id.
     pub fn group(&self, id: &GroupId) -> Option<&GroupView> {
         self.groups.iter().find(|group| group.id == *id)
+    }
+
+    /// The options of the plan, without floors and controls.
+    pub fn candidates(&self) -> impl Iterator<Item = &CellView> {
+        self.cells.iter().filter(|cell| cell.kind == CellKind::Candidate)
+    }
+
+    /// The options of a group.
+    pub fn candidates_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
+        self.candidates().filter(move |cell| cell.group == *group)
     }
 
     /// The cells of a group.

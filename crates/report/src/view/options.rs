@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::EffectiveOptions;
 use bytegauge_model::option::{self, OPTIONS, OptionRow};
 use bytegauge_model::trial::effective;
-use bytegauge_model::{CellKind, EndRole, Level, Spec, Trial, factor};
+use bytegauge_model::{CellKind, EffectiveOptions, EndRole, Level, Spec, Trial, factor};
 use serde_json::Value;
 
 use super::numbers::{CellView, OptionView};

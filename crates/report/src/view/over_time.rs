@@ -1,7 +1,6 @@
 //! The last long trial of a group's choice, interval by interval. Trials shorter than a second have no series.
 
-use bytegauge_model::Bin;
-use bytegauge_model::{CellId, EndRole, SessionId, Stage};
+use bytegauge_model::{Bin, CellId, EndRole, SessionId, Stage};
 use bytegauge_store::{Series, Store, StoreError};
 
 use super::View;

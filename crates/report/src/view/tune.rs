@@ -12,12 +12,12 @@ use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
+use super::groups::Conditions;
 use super::numbers::difference::share;
 use super::numbers::{
     AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, GainView, GroupView, InterimView, ServiceView,
     TuneView, VersusCost, least_growth,
 };
-use super::recommendation::Conditions;
 use crate::phrase;
 
 /// The factor whose levels are tried.

@@ -20,9 +20,8 @@ use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict};
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::estimate::rate_of_all;
-use super::groups;
+use super::groups::{self, Conditions};
 use super::numbers::{CellView, SubjectDifference, VersusCost, VersusSideView, VersusView};
-use super::recommendation::Conditions;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 

@@ -77,25 +77,6 @@ fn copied_zero_copy_sends_are_reported() {
     }
 }
 
-/// A method that is slow for the size of its buffer is not blamed for how it moves bytes.
-#[test]
-fn small_default_buffers_of_relays_can_grow() {
-    let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
-    let grown = |relay: &str, buffer: Option<u64>| {
-        let mut data = session(&plan);
-        for row in &mut data.cells {
-            row.cell.factors.set("relay", Level::Name(relay.into()));
-            row.cell.factors.set("relay_buffer", buffer.map_or(Level::auto(), Level::Number));
-        }
-        data.record.plan["asked"] = serde_json::json!(["run", "relay-copy"]);
-        let view = Report::of(&data, &Settings::default());
-        let commands = view.next.iter().filter_map(|step| step.command.as_deref());
-        commands.filter(|command| command.ends_with("relay-copy --relay-buffer 64K")).count()
-    };
-    assert_eq!((grown("tokio", None), grown("std-copy", None)), (1, 0));
-    assert_eq!((grown("tokio", Some(65_536)), grown("epoll", None)), (0, 0));
-}
-
 /// A relay without back-pressure has a caveat, and its CPU time, which no process is charged for, is left out.
 #[test]
 fn a_relay_without_back_pressure_has_a_caveat() {

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use bytegauge_model::factor::Factor;
+use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::{FACTORS, Level, Spec, factor};
+use bytegauge_model::{FACTORS, Level, Spec};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
