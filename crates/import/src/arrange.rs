@@ -11,9 +11,8 @@ use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, Cell, CellId, CellKind, Group, GroupId, SessionRecord, SessionStatus, Spec, Stage, Trial, Workload,
 };
-use serde_json::Map;
-
 use bytegauge_store::{CellRow, GroupRow, SessionData};
+use serde_json::Map;
 
 use super::observation::{Observation, Shelf};
 use super::{ImportDraft, ImportError};

@@ -3,9 +3,8 @@
 use bytegauge_model::Level;
 
 use super::arrange::arrange;
-use super::limits::{self, COLUMNS_MAX};
 use super::observation::{self, ColumnTarget, Fields, Shelf};
-use super::{ImportDraft, ImportError};
+use super::{COLUMNS_MAX, ImportDraft, ImportError};
 
 /// The separator of a header line, if it has one.
 pub(super) fn delimiter(header: &str) -> Option<u8> {
@@ -21,7 +20,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
         .trim(::csv::Trim::All)
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().map_err(|e| wrong(&e))?.iter().map(str::to_owned).collect();
-    limits::within("columns", header.len(), COLUMNS_MAX)?;
+    super::check_within("columns", header.len(), COLUMNS_MAX)?;
     let columns = Columns::new(&header, map)?;
     let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
     for record in reader.records() {
@@ -34,7 +33,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
         rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
-        limits::table(shelf.cells.len(), rows.len())?;
+        super::check_table(shelf.cells.len(), rows.len())?;
     }
     arrange(rows, shelf, name, columns.warnings)
 }
@@ -227,7 +226,7 @@ pub(super) fn parse_published(
             }
             read(line, &mut fields).map_err(at_line)?;
             rows.push(fields.finish(number, &mut shelf).map_err(at_line)?);
-            limits::table(shelf.cells.len(), rows.len())?;
+            super::check_table(shelf.cells.len(), rows.len())?;
         }
     }
     let machine_note = "times, seed and machine are not known: the tables have none";

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 
 use bytegauge_model::{CellId, GroupId};
-use serde_json::Value;
-
 use bytegauge_store::export::{self, ExchangeLine};
 use bytegauge_store::{CellRow, GroupRow, SessionData};
+use serde_json::Value;
 
 use super::{ImportDraft, ImportError};
 

@@ -8,17 +8,15 @@
 mod arrange;
 mod csv;
 mod jsonl;
-mod limits;
 mod observation;
-
-pub use observation::units as rate_units;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::name_tables::Row;
-use bytegauge_model::{Bytes, SessionId};
+use bytegauge_model::{Bytes, Outcome, SessionId};
 use bytegauge_store::{SessionData, Store, StoreError, special};
+pub use observation::units as rate_units;
 use thiserror::Error;
 
 /// The format of data to import.
@@ -107,13 +105,13 @@ fn import_text(
     file_name: Option<String>,
 ) -> Result<Imported, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    limits::check_lines(text)?;
+    check_lines(text)?;
     let draft = match options.format.map_or_else(|| detected(text), Ok)? {
         Format::JsonLines => jsonl::parse(text, &options.map)?,
         Format::Csv => csv::parse(text, &options.map, file_name)?,
         Format::Text => csv::parse_published(text, &options.map, file_name)?,
     };
-    limits::check(&draft)?;
+    check_limits(&draft)?;
     let ImportDraft { mut whole, warnings } = draft;
     if let Some(name) = &options.name {
         whole.record.plan_name.clone_from(name);
@@ -254,4 +252,75 @@ impl ImportError {
         let reason = format!("data in the format {format} have no columns to map: leave --map out");
         ImportError::map(ours, theirs, reason)
     }
+}
+
+// The limits of every import, whatever its format: checked where data come in, before and after they are parsed.
+
+/// Longest text of a name, value or reason, bytes: a path (PATH_MAX).
+const FIELD_MAX: usize = 4096;
+
+/// Longest line of a check_table, bytes. A line of an export may be longer.
+const LINE_MAX: usize = 64 << 10;
+
+/// Most columns of a check_table.
+const COLUMNS_MAX: usize = 1_000;
+
+/// Most options of a session: a report of more takes minutes.
+const OPTIONS_MAX: usize = 5_000;
+
+/// Most rows of a check_table: each takes 1 to 3 KiB of memory.
+const RESULTS_MAX: usize = 300_000;
+
+/// Longest JSON of all settings of an option, bytes.
+const SETTINGS_MAX: usize = 64 << 10;
+
+/// Refuses text with a line that is too long.
+fn check_lines(text: &str) -> Result<(), ImportError> {
+    let is_json = text.trim_start().starts_with('{');
+    match text.lines().enumerate().find(|(_, line)| !is_json && line.len() > LINE_MAX) {
+        None => Ok(()),
+        Some((at, line)) => {
+            let reason = format!("it has {} bytes, where {LINE_MAX} are the most", line.len());
+            Err(ImportError::Line { line: at as u64 + 1, reason })
+        }
+    }
+}
+
+/// Refuses a session with too many options, or with longer texts than any that a report shows.
+fn check_limits(draft: &ImportDraft) -> Result<(), ImportError> {
+    let ImportDraft { whole: SessionData { record, groups, cells, trials, .. }, warnings } = draft;
+    check_within("options", cells.len(), OPTIONS_MAX)?;
+    let field = |len: usize| check_within("bytes in a field", len, FIELD_MAX);
+    field(record.plan_name.len())?;
+    record.notes.iter().chain(warnings).try_for_each(|text| field(text.len()))?;
+    for group in groups {
+        field(group.group.id.0.len())?;
+        settings(&group.group.factors)?;
+    }
+    for row in cells {
+        field(row.cell.id.0.len())?;
+        field(row.outcome.as_ref().and_then(Outcome::reason).map_or(0, str::len))?;
+        settings(&row.cell.factors)?;
+    }
+    trials.iter().try_for_each(|trial| field(trial.outcome.reason().map_or(0, str::len)))
+}
+
+/// Refuses too many options or results of a check_table, as soon as they are found.
+fn check_table(options: usize, results: usize) -> Result<(), ImportError> {
+    check_within("options", options, OPTIONS_MAX)?;
+    check_within("results", results, RESULTS_MAX)
+}
+
+/// Refuses a number above a limit.
+fn check_within(what: &'static str, found: usize, most: usize) -> Result<(), ImportError> {
+    if found > most { Err(ImportError::TooMany { what, most }) } else { Ok(()) }
+}
+
+/// Refuses settings of an option or a test with a long name or value, or with too many of them.
+fn settings(factors: &impl serde::Serialize) -> Result<(), ImportError> {
+    let settings = serde_json::to_value(factors).unwrap_or_default();
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        check_within("bytes in a field", name.len().max(value.as_str().map_or(0, str::len)), FIELD_MAX)?;
+    }
+    check_within("bytes of settings", settings.to_string().len(), SETTINGS_MAX)
 }

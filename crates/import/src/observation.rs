@@ -9,7 +9,7 @@ use bytegauge_model::{
     Workload, factor, suggest, unit,
 };
 
-use super::limits::FIELD_MAX;
+use super::FIELD_MAX;
 
 /// The extra condition that separates rows measured in different places.
 pub(super) const MACHINE: &str = "machine";

@@ -3,12 +3,12 @@
 use bytegauge_model::unit::{Bytes, call_rate, count_rate};
 use bytegauge_model::{CellKind, Stage, UdpUse};
 
+use super::Results;
+use super::finding_texts::shared_calls;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CallDatagramView, CallView, CellView, DatagramView, ErrorView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;
 use crate::words::number::{number, share, size};
-use super::Results;
-use super::finding_texts::shared_calls;
 
 /// The counts of a test that fit no column, and the cost of calls and bytes, a sentence each.
 pub fn lines(view: &Results, group: &GroupView) -> Vec<String> {

@@ -43,15 +43,12 @@ pub fn cautions(results: &Results, most: usize) -> Vec<String> {
 
 /// One caution: the sentence of the worst one, with the places of all of its kind.
 fn caution(results: &Results, all: &[&Finding]) -> String {
-    let mut places: Vec<String> = Vec::new();
-    for finding in all {
+    let places = all.iter().map(|finding| {
         // The option of one of several findings is a detail.
         let test = test_of(results, finding).filter(|_| all.len() > 1);
-        let own = test.map_or_else(|| place(results, finding), |test| test.name.clone());
-        if !own.is_empty() && !places.contains(&own) {
-            places.push(own);
-        }
-    }
+        test.map_or_else(|| place(results, finding), |test| test.name.clone())
+    });
+    let places = phrase::unique(places.filter(|place| !place.is_empty()));
     let more = places.len().saturating_sub(PLACES_MAX);
     let mut named = places.into_iter().take(PLACES_MAX).collect::<Vec<_>>().join(", ");
     if more > 0 {
@@ -131,7 +128,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             // The known fault shows in this counter alone.
             let by_fault = counts.contains_key("TCPRcvQDrop");
             let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-            let release = results.environment.fact(&["kernel_release"]).and_then(|release| release.as_str());
+            let release = results.environment.text(&["kernel_release"]);
             let known = release.and_then(kernel_faults::of).filter(|_| by_fault);
             let known = known.map_or_else(String::new, |fault| format!("; {}", fault.sentence));
             format!("TCP segments found no room at a receiver ({}){known}", counts.join(", "))

@@ -2,12 +2,12 @@
 
 use bytegauge_model::{CellKind, Nanos, Transport, Workload};
 
+use super::next::step;
+use super::{NextStep, Results};
 use crate::findings::{Fact, Finding, USUAL_CONGESTION, Unmeasured};
 use crate::results::Test;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
-use super::next::step;
-use super::{NextStep, Results};
 
 /// The sizes of calls in a stream.
 pub const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
@@ -25,7 +25,7 @@ pub const LINK_DELAY: &str = "10ms";
 /// The same plan over an emulated link, where a setting was compared that does something else on a network.
 fn over_a_link(view: &Results) -> Option<NextStep> {
     view.findings.iter().find(|finding| matches!(finding.fact, Fact::BeyondLoopback { .. }))?;
-    let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), LINK_DELAY.to_owned()])?;
+    let command = again_instead(view, &["--link-delay"], &["--link-delay", LINK_DELAY])?;
     Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
 }
 
@@ -34,7 +34,7 @@ fn with_other_congestion(view: &Results) -> Option<NextStep> {
     let is_open = |fact: &Fact| matches!(fact, Fact::NotMeasured { what: Unmeasured::Congestion, .. });
     let own = view.environment.congestion().filter(|_| view.findings.iter().any(|finding| is_open(&finding.fact)))?;
     let both = format!("{USUAL_CONGESTION},{own}");
-    let command = again_instead(view, &["--congestion"], &["--congestion".to_owned(), both])?;
+    let command = again_instead(view, &["--congestion"], &["--congestion", &both])?;
     Some(step(&command, "compare the congestion control, too"))
 }
 
@@ -85,7 +85,7 @@ fn without_loss(view: &Results) -> Option<NextStep> {
         if test.varied.iter().any(|name| name == "rcvbuf") {
             return None;
         }
-        let command = again_instead(view, &["--rcvbuf"], &["--rcvbuf".to_owned(), BURST_BUFFERS.to_owned()])?;
+        let command = again_instead(view, &["--rcvbuf"], &["--rcvbuf", BURST_BUFFERS])?;
         return Some(step(&command, "see which receive buffer holds a burst"));
     }
     // A search sets the rates itself.
@@ -103,7 +103,7 @@ pub fn round_below(ns: f64) -> String {
 // The commands that continue a session, or ask the same once more with other flags.
 
 /// Flags for the length of a session: another budget replaces them.
-const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
+pub const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
 /// Flags without a value that change what is shown, not what is measured.
 const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 
@@ -133,16 +133,8 @@ pub fn is_asked(view: &View, flag: &str) -> bool {
     own.any(|word| word.split('=').next() == Some(flag))
 }
 
-/// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
-/// and with further flags.
-pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Option<String> {
-    let time = budget.iter().flat_map(|budget| ["--time".to_owned(), (*budget).to_owned()]);
-    let further: Vec<String> = further.iter().cloned().chain(time).collect();
-    again_instead(view, if budget.is_some() { &LENGTHS } else { &[] }, &further)
-}
-
 /// The command that asks the same without these flags and their values, and with others; `None` where it is not known.
-pub fn again_instead(view: &View, replaced: &[&str], further: &[String]) -> Option<String> {
+pub fn again_instead(view: &View, replaced: &[&str], further: &[&str]) -> Option<String> {
     let asked = view.plan.asked.as_deref()?;
     // The words behind -- are the command of a program.
     let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
@@ -157,14 +149,14 @@ pub fn again_instead(view: &View, replaced: &[&str], further: &[String]) -> Opti
         }
         skip |= is_replaced && name == word;
     }
-    words.extend(further.iter().map(String::as_str));
+    words.extend(further);
     words.extend(program.iter().map(String::as_str));
     Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
 /// The same options with a search by the first of these flags, in place of all of them.
 pub fn again_searching(view: &View, flags: &[&str], limit: &str) -> Option<String> {
-    again_instead(view, &[&LENGTHS, flags].concat(), &[flags[0].to_owned(), limit.to_owned()])
+    again_instead(view, &[&LENGTHS, flags].concat(), &[flags[0], limit])
 }
 
 /// A word as a shell takes it.

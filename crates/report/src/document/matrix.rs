@@ -79,15 +79,7 @@ pub fn matrix(results: &Results) -> Option<Matrix> {
 
 /// The factor of the columns, the one with most values among the options of a test, and its values in the order of the plan.
 fn axis(test: &Test) -> Option<(&str, Vec<Level>)> {
-    let levels = |name: &str| {
-        let mut levels: Vec<Level> = Vec::new();
-        for level in test.options.iter().map(|option| option.settings.get(name)) {
-            if !levels.contains(&level) {
-                levels.push(level);
-            }
-        }
-        levels
-    };
+    let levels = |name: &str| phrase::unique(test.options.iter().map(|option| option.settings.get(name)));
     // The first of equals.
     let all = test.varied.iter().rev().map(|name| (name.as_str(), levels(name)));
     all.max_by_key(|(_, levels)| levels.len())
@@ -100,13 +92,6 @@ fn rows(test: &Test, column: &str, columns: &[Level], scale: ShareScale) -> Vec<
         let others = others.map(|name| level_label(&test.varied, &test.environment, name, &option.settings.get(name)));
         others.collect::<Vec<_>>().join(" + ")
     };
-    let mut parts: Vec<String> = Vec::new();
-    for option in &test.options {
-        let own = part(option);
-        if !parts.contains(&own) {
-            parts.push(own);
-        }
-    }
     let row = |(at, own): (usize, String)| {
         let cell = |level: &Level| {
             let is_it = |option: &&OptionResult| option.settings.get(column) == *level && part(option) == own;
@@ -120,7 +105,7 @@ fn rows(test: &Test, column: &str, columns: &[Level], scale: ShareScale) -> Vec<
             part: own.clone(),
         }
     };
-    parts.into_iter().enumerate().map(row).collect()
+    phrase::unique(test.options.iter().map(part)).into_iter().enumerate().map(row).collect()
 }
 
 /// `118–156`, with `*` for use and `~` for undecided; a word for an option without an interval.

@@ -6,6 +6,8 @@ use bytegauge_model::unit::{audit_after_ns, counted, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
+use super::further_steps::{self, LENGTHS, again_instead, is_asked, resuming, round_below};
+use super::{NextStep, Results};
 use crate::findings::{Fact, is_checked};
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, control_is_wide, is_answered};
 use crate::view::calls::lowest_missed;
@@ -14,8 +16,7 @@ use crate::view::numbers::{CellOutcome, GroupView, InterimView, TuneView, Verdic
 use crate::view::tune::has_value;
 use crate::words::interval_rounding::{FORECAST_MAX_S, TEST_S, budget, likely_bound, percent};
 use crate::words::number::time;
-use super::further_steps::{self, again_instead, again_with, is_asked, resuming, round_below};
-use super::{NextStep, Results};
+use crate::words::phrase::unique;
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -94,9 +95,12 @@ fn steps(view: &Results) -> Vec<NextStep> {
 
 /// The same measurement once more, with a command where it is known.
 fn again(view: &Results, budget: Option<&str>, text: &str) -> NextStep {
-    let (takes, command) = (budget.map(str::to_owned), again_with(view, budget, &[]));
+    let command = match budget {
+        Some(budget) => again_instead(view, &LENGTHS, &["--time", budget]),
+        None => again_instead(view, &[], &[]),
+    };
     let flag = budget.filter(|_| command.is_none()).map_or_else(String::new, |budget| format!(" (--time {budget})"));
-    NextStep { command, takes, ..words(&format!("{text}{flag}")) }
+    NextStep { command, takes: budget.map(str::to_owned), ..words(&format!("{text}{flag}")) }
 }
 
 /// The flags with which a session is measured on until all is decided.
@@ -126,7 +130,7 @@ fn continue_session(view: &Results) -> Vec<NextStep> {
 /// The session once more, after the reason of failures is removed.
 fn after_failures(view: &Results) -> NextStep {
     let slo = longer_objective(view);
-    if let Some(command) = slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
+    if let Some(command) = slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo", &slo])) {
         return step(&command, "allow a longer time");
     }
     let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
@@ -195,7 +199,7 @@ fn compare_levels(view: &Results) -> Option<NextStep> {
         view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
     let flags = COMPARED_CONDITIONS.iter().map(|row| row.name);
     let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_compared)?;
-    let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
+    let command = again_instead(view, &[], &["--compare", name])?;
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }
 
@@ -379,7 +383,7 @@ fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
 /// The command with the port at which a server listened that was never ready.
 pub fn ready_at(view: &Results) -> Option<NextStep> {
     let port = view.tune.as_ref()?.listens_at?;
-    let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
+    let command = again_instead(view, &["--ready"], &[&format!("--ready=tcp:{port}")])?;
     Some(step(&command, "wait for the port at which the server listens"))
 }
 
@@ -393,19 +397,14 @@ fn of_failed(view: &Results, tune: &TuneView) -> Option<NextStep> {
         1 => (format!("{} failed (the reason is above)", first.label), "it"),
         count => (format!("{} failed (the reasons are above)", counted(count, "value")), "them"),
     };
-    let mut left: Vec<&str> = Vec::new();
-    for label in options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()) {
-        if !left.contains(&label) {
-            left.push(label);
-        }
-    }
+    let left = unique(options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()));
     let cells = || failed.iter().filter_map(|option| view.cell(&option.id));
     let is_default = tune.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
     // A condition may be at fault, and the present value is what others are compared with. Changes of sockets are no values.
     let is_of_values = view.tests.len() == 1 && tune.changes.is_none();
     let command = match left.len() < 2 || !is_of_values || is_default {
         true => None,
-        false => again_instead(view, &["--values"], &[format!("--values={}", left.join(","))]),
+        false => again_instead(view, &["--values"], &[&format!("--values={}", left.join(","))]),
     };
     Some(match command {
         Some(command) => step(&command, &format!("{what}: fix {it}, or leave {it} out")),

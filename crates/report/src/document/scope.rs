@@ -3,14 +3,17 @@
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, about_bytes, byte_rate, counted, significant};
-use bytegauge_model::{CellKind, Level, Nanos, Placement, ProgramRole, RelayHolds, RelayMethod, SessionStatus, Spec, Transport, Workload, name_tables};
+use bytegauge_model::{
+    CellKind, Level, Nanos, Placement, ProgramRole, RelayHolds, RelayMethod, SessionStatus, Spec, Transport, Workload,
+    name_tables,
+};
 
+use super::Results;
+use super::title::{seconds, varying, worker, workers_differ};
 use crate::findings::is_loopback;
 use crate::view::numbers::{CellView, GroupView, InterimView, RelayProgramView, View};
 use crate::words::interval_rounding::aged;
 use crate::words::{option_label, phrase, relay_method};
-use super::Results;
-use super::title::{seconds, varying, worker, workers_differ};
 
 /// A sentence for each part of the scope: conditions, relays, links.
 pub fn lines(results: &Results) -> Vec<String> {
@@ -38,13 +41,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     }
     all.extend(held(view));
     all.extend(product_of_path(view));
-    let mut unique: Vec<String> = Vec::new();
-    for line in all.iter().map(|line| format!("{line}.")) {
-        if !unique.contains(&line) {
-            unique.push(line);
-        }
-    }
-    unique
+    phrase::unique(all.iter().map(|line| format!("{line}.")))
 }
 
 /// The scope of the rates of NOPs.

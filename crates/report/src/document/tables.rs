@@ -100,11 +100,8 @@ impl Columns<'_> {
 
 /// The numbers of options, then the interval.
 fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column> {
-    let row = |option: &&OptionResult| {
-        let option = test.option(&option.id)?;
-        Some(Row { option, cell: results.cell(&option.id)? })
-    };
-    let mut columns = Columns { rows: rows.iter().filter_map(row).collect(), all: Vec::new() };
+    let rows = rows.iter().filter_map(|option| Some(Row { option, cell: results.cell(&option.id)? }));
+    let mut columns = Columns { rows: rows.collect(), all: Vec::new() };
     of_rates(results, test, &mut columns);
     of_latency(test, &mut columns);
     of_cpu_and_losses(test, &mut columns);

@@ -249,9 +249,9 @@ pub fn heading(results: &Results) -> String {
         _ => None,
     });
     let cpus = results.environment.allowed_cpus().map(|n| counted(n, "CPU"));
-    let kernel = results.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
+    let kernel = results.environment.text(&["kernel_release"]);
     let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
-    let model = results.environment.fact(&["cpu", "model"]).and_then(|model| model.as_str()).map(short_name);
+    let model = results.environment.text(&["cpu", "model"]).map(short_name);
     let machine = [model.filter(|model| !model.is_empty()), cpus].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let machine = Some(machine).filter(|machine| !machine.is_empty());
     let parts = [status, took, runs.flatten(), place(results), machine, kernel];

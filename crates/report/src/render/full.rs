@@ -161,18 +161,14 @@ fn environment_text(environment: &EnvironmentView) -> String {
     let steal = environment.steal_share.filter(|share| *share > 0.0);
     let facts = [
         steal.map(|part| format!("steal {}", share(Some(part)))),
-        text_fact(environment, &["kernel_release"]).map(|kernel| format!("Linux {kernel}")),
-        text_fact(environment, &["cpu", "model"]),
+        environment.text(&["kernel_release"]).map(|kernel| format!("Linux {kernel}")),
+        environment.text(&["cpu", "model"]).map(str::to_owned),
         environment.allowed_cpus().map(|cpus| counted(cpus, "CPU")),
         environment.congestion().map(|name| format!("TCP {name}")),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let facts = if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };
     format!("{quiet}{reasons}{facts}")
-}
-
-fn text_fact(environment: &EnvironmentView, path: &[&str]) -> Option<String> {
-    environment.fact(path)?.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
         environment: group.factors.clone(),
         congestion,
         compares: group.compares,
-        unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
+        // A program's run that ended has the unit of its metric.
+        unit: cells.iter().max_by_key(|cell| cell.trials > 0).map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
         claim: claim(view, group, &options, used),
         varied: group.varied.clone(),
@@ -316,6 +317,6 @@ pub fn harm_share(cell: &CellView, kind: HarmKind) -> Option<f64> {
         HarmKind::CutDatagrams => {
             cell.datagrams.as_ref().map(|seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
         }
-        compared => view::harm::share(&cell.harm, compared),
+        compared => view::counters::harm_share(&cell.harm, compared),
     }
 }

@@ -7,8 +7,8 @@ use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, threads, ways};
 use bytegauge_model::{
-    EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Transport,
-    Workload,
+    EndCounts, EndReport, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec,
+    Transport, Trial, Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
@@ -69,16 +69,11 @@ impl Watched {
 fn ends(known: &Known) -> [Option<Watched>; 2] {
     let trials = &known.settled.trials;
     let [near, far] = threads(&known.settled.cell.factors);
-    let if_charged = |ns: Option<u64>| ns.filter(|_| !is_uncharged(known));
-    let source = source_sums(trials).map(|sums| {
-        let queued_ns = if_charged(queued_ns(trials.iter().filter_map(|trial| trial.source_side()), near));
-        Watched { sums, threads: near, queued_ns }
-    });
-    let sink = sink_sums(trials).map(|sums| {
-        let queued_ns = if_charged(queued_ns(trials.iter().filter_map(|trial| trial.sink_side()), far));
-        Watched { sums, threads: far, queued_ns }
-    });
-    [source, sink]
+    let watched = |sums: Option<EndCounts>, side: fn(&Trial) -> Option<&EndReport>, threads: u64| {
+        let queued_ns = queued_ns(trials.iter().filter_map(|trial| side(trial)), threads);
+        Some(Watched { sums: sums?, threads, queued_ns: queued_ns.filter(|_| !is_uncharged(known)) })
+    };
+    [watched(source_sums(trials), Trial::source_side, near), watched(sink_sums(trials), Trial::sink_side, far)]
 }
 
 /// Gathers the signs of one cell of a stream or of calls.

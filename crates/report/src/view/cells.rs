@@ -14,10 +14,9 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::GroupAnalysis;
 use super::cost::Floors;
 use super::counted_trials::Settled;
-use super::counters::{artefact, cheapest_siblings, counters, cpu, datagrams, ring};
+use super::counters::{artefact, cheapest_siblings, counters, cpu, datagrams, harm, ring};
 use super::environment::cpus;
 use super::estimate::{more, throughput, total_rate};
-use super::harm::harm;
 use super::moves_nothing;
 use super::numbers::difference::share;
 use super::numbers::{
@@ -40,7 +39,7 @@ pub struct Context<'a> {
 
 /// Every cell, in the order of the plan.
 pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -> Vec<CellView> {
-    let rates = rates(settled, context.level);
+    let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut siblings: Vec<Siblings> = settled.iter().map(|_| Siblings::default()).collect();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
@@ -62,18 +61,6 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).zip(siblings);
     rows.map(|(((cell, row), rate), siblings)| view(cell, row, rate, siblings, context)).collect()
-}
-
-/// The rate of each cell. A program's run that ended tells the metric: a cell that failed has the unit of the others.
-fn rates(settled: &[Settled], level: f64) -> Vec<Estimate> {
-    let mut rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, level)).collect();
-    let is_program = |cell: &Settled| cell.workload() == Workload::Tune;
-    let known = settled.iter().zip(&rates).find(|(cell, rate)| is_program(cell) && rate.median.is_some());
-    if let Some((metric, unit)) = known.map(|(_, rate)| (rate.metric, rate.unit)) {
-        let failed = settled.iter().zip(&mut rates).filter(|(cell, rate)| is_program(cell) && rate.median.is_none());
-        failed.for_each(|(_, rate)| (rate.metric, rate.unit) = (metric, unit));
-    }
-    rates
 }
 
 /// Facts about a cell that follow from the other cells of its group.

@@ -15,9 +15,9 @@ use bytegauge_store::GroupRow;
 
 use super::bottleneck_inputs::carried_share;
 use super::counted_trials::Settled;
+use super::counters::lasting;
 use super::estimate::{throughput, total_rate};
-use super::harm::lasting;
-use super::input::{CompareInput, GroupProgress, Settings};
+use super::input::{CompareInput, GroupProgress, Settings, blocks_of};
 use super::numbers::HarmKind;
 use super::numbers::difference::share;
 use super::{is_default, matching, moves_nothing, varied};
@@ -91,7 +91,8 @@ impl GroupAnalysis<'_> {
 }
 
 /// Compares everything in a session, in the order of the plan.
-pub fn groups<'a>(data: &'a SessionData, scene: &CompareInput) -> Vec<GroupAnalysis<'a>> {
+pub fn groups<'a>(scene: &CompareInput<'a>) -> Vec<GroupAnalysis<'a>> {
+    let data = scene.session;
     let members = members(&scene.settled);
     let is_of_two = data.record.plan.get("versus").is_some_and(|versus| !versus.is_null());
     let of_row =
@@ -122,7 +123,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
     let factors = &row.group.factors;
     let cost = factors.cost(scene.objective);
-    let standing = scene.analyses.standing(row, scene.group_blocks.of_group(&row.group.id).used);
+    let standing = scene.analyses.standing(row, blocks_of(&scene.session.blocks, &row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
     let mut input = input(&cells, twin, |trial| cost_ns(trial, cost, factors), scene);
     let measured: Vec<usize> = candidates.iter().copied().filter(|&at| !settled[at].trials.is_empty()).collect();
@@ -298,7 +299,7 @@ impl SessionGroup {
     /// The groups of a session.
     pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<SessionGroup> {
         let input = CompareInput::of(session, settings);
-        groups(session, &input).into_iter().map(|group| of_group(group, &input)).collect()
+        groups(&input).into_iter().map(|group| of_group(group, &input)).collect()
     }
 }
 

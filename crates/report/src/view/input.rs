@@ -4,22 +4,20 @@ use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, SessionStat
 use bytegauge_stats::group::Method;
 use bytegauge_stats::interim::{InterimAnalysis, completed, next, schedule};
 use bytegauge_store::GroupRow;
-use serde::Deserialize;
 
-use super::consistency::contradiction;
-use super::counted_trials::{Blocks, Settled, settle};
+use super::counted_trials::{Blocks, Settled, contradiction, settle};
 use super::numbers::{BlocksView, InterimView};
-use super::{environment, varied};
+use super::{environment, planned, varied};
 use crate::SessionData;
 
 /// The input of the comparison: the trials of a session that count.
 pub struct CompareInput<'a> {
+    /// The session.
+    pub session: &'a SessionData,
     /// Every cell with its trials.
     pub settled: Vec<Settled<'a>>,
     /// Every block, judged.
     pub blocks: Blocks<'a>,
-    /// Confirmation blocks by group.
-    pub group_blocks: GroupBlocks<'a>,
     /// Every factor that the plan varies.
     pub varied: Vec<String>,
     /// How to judge.
@@ -34,19 +32,17 @@ impl<'a> CompareInput<'a> {
     /// Sorts the trials of a stored session.
     pub fn of(session: &'a SessionData, settings: &Settings) -> CompareInput<'a> {
         let method = method(session, settings);
-        let group_blocks = GroupBlocks(&session.blocks);
         let analyses = SessionAnalyses::of(&session.groups, session.record.status, method.level);
-        let blocks = Blocks::of(&session.blocks, |group| analyses.judged(&session.groups, &group_blocks, group));
+        let blocks = Blocks::of(&session.blocks, |group| analyses.judged(session, group));
         let settled = settled(session, &blocks);
-        let planned = || Cost::deserialize(session.record.plan.get("objective")?).ok();
         CompareInput {
+            session,
             settled,
             blocks,
-            group_blocks,
             varied: plan_varied(session),
             method,
             analyses,
-            objective: settings.objective.or_else(planned),
+            objective: settings.objective.or_else(|| planned(&session.record.plan, "objective")),
         }
     }
 }
@@ -110,18 +106,13 @@ impl Settings {
     }
 }
 
-/// The blocks of a session, of which each group has some.
-pub struct GroupBlocks<'a>(&'a [BlockRecord]);
-
-impl GroupBlocks<'_> {
-    /// The confirmation blocks of a group: their number, state and duration.
-    pub fn of_group(&self, group: &GroupId) -> BlocksView {
-        let own = || self.0.iter().filter(|block| block.stage == Stage::Confirm && block.group == *group);
-        let used = own().filter(|block| block.complete).count();
-        let lengths = own().filter(|block| block.complete).map(|block| block.surroundings.wall_ns);
-        let (timed, ns) = lengths.filter(|ns| *ns > 0).fold((0, 0u64), |(n, sum), ns| (n + 1, sum.saturating_add(ns)));
-        BlocksView { used, broken: own().count() - used, mean_ns: ns.checked_div(timed) }
-    }
+/// The confirmation blocks of a group: their number, state and duration.
+pub fn blocks_of(blocks: &[BlockRecord], group: &GroupId) -> BlocksView {
+    let own = || blocks.iter().filter(|block| block.stage == Stage::Confirm && block.group == *group);
+    let used = own().filter(|block| block.complete).count();
+    let lengths = own().filter(|block| block.complete).map(|block| block.surroundings.wall_ns);
+    let (timed, ns) = lengths.filter(|ns| *ns > 0).fold((0, 0u64), |(n, sum), ns| (n + 1, sum.saturating_add(ns)));
+    BlocksView { used, broken: own().count() - used, mean_ns: ns.checked_div(timed) }
 }
 
 // Which of a group's blocks count for results: those up to its last complete analysis.
@@ -163,6 +154,11 @@ impl InterimView {
     pub fn left_until(&self) -> Option<usize> {
         self.next_blocks.map(|_| self.last_blocks)
     }
+
+    /// The blocks of the remaining analyses.
+    pub fn blocks_left(&self) -> Option<u64> {
+        Some(self.left_until()?.saturating_sub(self.blocks + self.so_far) as u64)
+    }
 }
 
 impl GroupProgress {
@@ -189,9 +185,9 @@ impl SessionAnalyses {
     }
 
     /// The number of analysed blocks of the group of this name; `None` for all.
-    pub fn judged(&self, groups: &[GroupRow], blocks: &GroupBlocks, id: &GroupId) -> Option<usize> {
-        let row = groups.iter().find(|row| row.group.id == *id)?;
-        self.standing(row, blocks.of_group(id).used).blocks
+    fn judged(&self, session: &SessionData, id: &GroupId) -> Option<usize> {
+        let row = session.groups.iter().find(|row| row.group.id == *id)?;
+        self.standing(row, blocks_of(&session.blocks, id).used).blocks
     }
 
     /// The state of a group with this number of whole blocks.

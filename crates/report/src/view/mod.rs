@@ -3,42 +3,39 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
-mod audit;
 pub(crate) mod bottleneck_inputs;
 pub(crate) mod calls;
 mod cells;
 pub(crate) mod compare;
-mod consistency;
 mod cost;
 mod counted_trials;
-mod counters;
+pub(crate) mod counters;
 pub(crate) mod environment;
 pub(crate) mod estimate;
 pub(crate) mod groups;
-pub(crate) mod harm;
 mod input;
 mod notes;
 pub mod numbers;
-mod options;
 pub mod over_time;
 mod time;
 pub mod tune;
 mod versus;
 
-pub use audit::analysed_groups;
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::{
-    GroupId, Level, ProgramTask, Role, SessionStatus, SocketChanges, Spec, Versus, Workload, factor, option,
+    GroupId, Level, ProgramTask, Role, SessionStatus, SocketChanges, Spec, Workload, factor, option,
 };
 use cells::Context;
 use compare::GroupAnalysis;
 use cost::Floors;
 pub use counted_trials::verifies;
 use groups::Conditions;
+pub use groups::analysed_groups;
 use input::CompareInput;
 pub use input::Settings;
 pub use numbers::View;
 use numbers::{AuditSummary, CellView, FactorView, PlanView, schema};
+use serde::de::DeserializeOwned;
 pub use time::rfc3339;
 
 use crate::SessionData;
@@ -52,9 +49,9 @@ impl View {
             status => status,
         };
         let input = CompareInput::of(session, settings);
-        let compared = compare::groups(session, &input);
+        let compared = compare::groups(&input);
         let environment = environment::judge(session, twin_reach(&compared));
-        let CompareInput { settled, group_blocks, varied, method, .. } = input;
+        let CompareInput { settled, varied, method, .. } = input;
         let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, floors: &floors, varied: &varied, level };
@@ -70,7 +67,7 @@ impl View {
             audit: AuditSummary::of(&compared, &settled, &record.plan, margin),
         };
         let mut groups: Vec<_> =
-            compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, settings.fit_max)).collect();
+            compared.iter().map(|group| groups::view(group, &conditions, &session.blocks, settings.fit_max)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
         let tune = task(session).map(|task| tune::tune(&task, &compared, &conditions));
@@ -95,15 +92,15 @@ impl View {
                 level,
                 budget_ns,
                 answered_share: bytegauge_bottleneck::OFFERED_SHARE,
-                ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
+                ends: planned(&record.plan, "ends"),
                 is_imported: record.imported,
-                audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
-                asked: asked(&record.plan),
+                audit_share: planned(&record.plan, "audit"),
+                asked: planned(&record.plan, "asked").filter(|words: &Vec<String>| !words.is_empty()),
                 varied,
                 factors: factor_views(&record.workload, &cells),
             },
             tune,
-            versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
+            versus: planned(&record.plan, "versus").map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,
             audit: conditions.audit,
@@ -114,10 +111,9 @@ impl View {
     }
 }
 
-/// The words that a session was asked by, where its plan has them.
-fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
-    let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
-    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty())
+/// A part of a stored plan, where this version can read it.
+fn planned<T: DeserializeOwned>(plan: &serde_json::Value, name: &str) -> Option<T> {
+    T::deserialize(plan.get(name)?).ok()
 }
 
 /// The groups of which the user named the options.
@@ -130,16 +126,11 @@ fn named_groups(plan: &serde_json::Value) -> Vec<GroupId> {
 
 /// The program that was checked, where one was.
 fn task(session: &SessionData) -> Option<ProgramTask> {
-    let task: ProgramTask = serde_json::from_value(session.record.plan.get("task")?.clone()).ok()?;
+    let task: ProgramTask = planned(&session.record.plan, "task")?;
     // Another version may know further options.
     let is_known =
         |changes: &SocketChanges| changes.options().all(|change| option::of_factor(&change.option).is_some());
     Some(task).filter(|task| task.changes.as_ref().is_none_or(is_known))
-}
-
-/// The two that were compared with each other, where nothing else was asked.
-fn two(session: &SessionData) -> Option<Versus> {
-    serde_json::from_value(session.record.plan.get("versus")?.clone()).ok()
 }
 
 /// The factors of a workload, and the meanings of their named levels in these cells.

@@ -3,9 +3,9 @@
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::{byte_rate, counted, significant};
 
+use super::counters::option_notes;
 use super::estimate::{IPERF3_CPU, IPERF3_JITTER, IPERF3_LOST, IPERF3_RATE, IPERF3_RETRANSMITS};
 use super::numbers::{CellOutcome, CellView, GroupView, Note};
-use super::options;
 use crate::SessionData;
 use crate::interval_rounding::percent;
 
@@ -44,7 +44,7 @@ fn of_group(group: &GroupView) -> Vec<Note> {
 fn of_cells(cells: &[CellView]) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(outlasting(cells));
-    notes.extend(options::notes(cells));
+    notes.extend(option_notes(cells));
     notes.extend(of_iperf3(cells));
     // Options of the plan only: the harness adds other cells.
     let ended = |outcome: CellOutcome| {

@@ -151,9 +151,14 @@ impl EnvironmentView {
         rest.iter().try_fold(self.facts.get(*first)?, |value, name| value.get(name))
     }
 
+    /// A fact that is a text.
+    pub fn text(&self, path: &[&str]) -> Option<&str> {
+        self.fact(path)?.as_str()
+    }
+
     /// The congestion control that TCP has unless a program sets another.
     pub fn congestion(&self) -> Option<&str> {
-        self.fact(&["network", "congestion_control"])?.as_str()
+        self.text(&["network", "congestion_control"])
     }
 
     /// CPUs that the session was allowed to use.

@@ -4,6 +4,7 @@ use bytegauge_model::{Bin, CellId, EndRole, SessionId, Stage};
 use bytegauge_store::{Series, Store, StoreError};
 
 use super::View;
+use super::calls::mean_and_sd;
 use super::numbers::OverTimeView;
 
 /// The ends that count received data, in order of preference.
@@ -41,9 +42,9 @@ fn of_last_trial(cell: CellId, series: &[Series], interval_ns: u64) -> Option<Ov
         series.iter().filter(of_trial).filter(|each| each.end == end).map(|each| rates(each, interval_ns)).collect();
     let whole = flows.iter().map(Vec::len).min().filter(|whole| *whole > 0)?;
     let sum: Vec<f64> = (0..whole).map(|at| flows.iter().map(|rates| rates[at]).sum()).collect();
-    let mean = sum.iter().sum::<f64>() / whole as f64;
-    let squares: f64 = sum.iter().map(|rate| (rate - mean).powi(2)).sum();
-    let spread = (whole > 1 && mean > 0.0).then(|| (squares / (whole - 1) as f64).sqrt() / mean);
+    let (mean, sd) = mean_and_sd(&sum);
+    let mean = mean?;
+    let spread = sd.filter(|_| mean > 0.0).map(|sd| sd / mean);
     let flows = flows.into_iter().map(|rates| rates[..whole].to_vec()).collect();
     Some(OverTimeView { cell, interval_ns, unit: unit(end), flows, sum, mean, spread })
 }

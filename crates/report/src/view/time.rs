@@ -1,6 +1,6 @@
 //! Times of a session: when, how long, and how long it was planned to take. Reads no clock.
 
-use bytegauge_model::{BlockRecord, Nanos, Outcome};
+use bytegauge_model::{BlockRecord, Nanos, Outcome, Trial};
 use serde_json::Value;
 
 use super::environment::fact;
@@ -19,36 +19,21 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
     let last_trial = || data.trials.iter().map(|trial| trial.started_unix_ns.saturating_add(trial.wall_ns)).max();
     let lasted = data.record.finished_unix_ns.or_else(last_trial)?.checked_sub(started)?;
-    let trials = data.trials.iter().map(|trial| TrialTime {
-        began_unix_ns: trial.started_unix_ns,
-        wall_ns: trial.wall_ns,
-        is_measured: trial.outcome == Outcome::Measured,
-    });
-    lasted.checked_sub(paused_ns(&data.blocks, trials)).filter(|ns| *ns > 0)
-}
-
-/// When a trial ran, and whether it succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct TrialTime {
-    /// Its begin, nanoseconds of Unix time.
-    began_unix_ns: u64,
-    /// How long its window was, nanoseconds.
-    wall_ns: u64,
-    /// Whether it was measured: a failed trial may have waited.
-    is_measured: bool,
+    lasted.checked_sub(paused_ns(&data.blocks, &data.trials)).filter(|ns| *ns > 0)
 }
 
 /// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials
 /// are: without a pause they are followed within twice the longest gap between trials of whole blocks.
-fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialTime>) -> u64 {
-    let mut trials: Vec<TrialTime> = trials.into_iter().collect();
-    trials.sort_unstable();
+fn paused_ns(blocks: &[BlockRecord], trials: &[Trial]) -> u64 {
+    let mut trials: Vec<&Trial> = trials.iter().collect();
+    trials.sort_by_key(|trial| (trial.started_unix_ns, trial.wall_ns));
     let mut whole: Vec<(u64, u64)> =
         blocks.iter().map(|block| span(block.started_unix_ns, block.surroundings.wall_ns)).collect();
     whole.sort_unstable();
     let usual_ns = longest_gap(&whole, &trials).map_or(FAILURE_NS, |ns| ns.saturating_mul(2).max(PAUSE_NS));
-    let patience = |trial: &TrialTime| if trial.is_measured { usual_ns } else { FAILURE_NS };
-    let trials = trials.iter().map(|trial| (span(trial.began_unix_ns, trial.wall_ns), patience(trial)));
+    // A failed trial may have waited.
+    let patience = |trial: &Trial| if trial.outcome == Outcome::Measured { usual_ns } else { FAILURE_NS };
+    let trials = trials.iter().map(|trial| (span(trial.started_unix_ns, trial.wall_ns), patience(trial)));
     let mut measured: Vec<((u64, u64), u64)> = whole.iter().map(|&span| (span, PAUSE_NS)).chain(trials).collect();
     measured.sort_unstable();
     let Some(&((mut until, _), mut before)) = measured.first() else { return 0 };
@@ -70,13 +55,14 @@ fn span(began: u64, lasted: u64) -> (u64, u64) {
 }
 
 /// The longest time between two consecutive measured trials in one of these blocks; `None` if no block has two.
-fn longest_gap(blocks: &[(u64, u64)], trials: &[TrialTime]) -> Option<u64> {
-    let within = |pair: &&[TrialTime]| {
-        let block = blocks.partition_point(|(began, _)| *began <= pair[0].began_unix_ns).checked_sub(1);
-        pair.iter().all(|trial| trial.is_measured) && block.is_some_and(|at| pair[1].began_unix_ns < blocks[at].1)
+fn longest_gap(blocks: &[(u64, u64)], trials: &[&Trial]) -> Option<u64> {
+    let within = |pair: &&[&Trial]| {
+        let block = blocks.partition_point(|(began, _)| *began <= pair[0].started_unix_ns).checked_sub(1);
+        pair.iter().all(|trial| trial.outcome == Outcome::Measured)
+            && block.is_some_and(|at| pair[1].started_unix_ns < blocks[at].1)
     };
-    let gap = |pair: &[TrialTime]| {
-        pair[1].began_unix_ns.saturating_sub(pair[0].began_unix_ns.saturating_add(pair[0].wall_ns))
+    let gap = |pair: &[&Trial]| {
+        pair[1].started_unix_ns.saturating_sub(pair[0].started_unix_ns.saturating_add(pair[0].wall_ns))
     };
     trials.windows(2).filter(within).map(gap).max()
 }
@@ -119,7 +105,7 @@ fn civil(day: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use bytegauge_model::session::Surroundings;
-    use bytegauge_model::{GroupId, Stage};
+    use bytegauge_model::{CellId, GroupId, Stage, Workload};
     use serde_json::json;
 
     #[test]
@@ -143,10 +129,13 @@ mod tests {
             complete: true,
             surroundings: Surroundings { wall_ns: lasted_s * SECOND, ..Surroundings::default() },
         };
-        let trial =
-            |at_s: u64, is_measured: bool| TrialTime { began_unix_ns: at_s * SECOND, wall_ns: SECOND, is_measured };
+        let trial = |at_s: u64, is_measured: bool| {
+            let outcome = if is_measured { Outcome::Measured } else { Outcome::Failed("late".into()) };
+            let trial = Trial::without_numbers(CellId("c".into()), Workload::Stream, Stage::Confirm, outcome);
+            Trial { started_unix_ns: at_s * SECOND, wall_ns: SECOND, ..trial }
+        };
         let paused = |blocks: &[BlockRecord], trials_s: &[u64]| {
-            paused_ns(blocks, trials_s.iter().map(|at| trial(*at, true))) / SECOND
+            paused_ns(blocks, &trials_s.iter().map(|at| trial(*at, true)).collect::<Vec<_>>()) / SECOND
         };
         // Within a block there is no pause, however far its trials are apart.
         assert_eq!(paused(&[block(100, 300)], &[100, 398]), 0);
@@ -158,11 +147,11 @@ mod tests {
         assert_eq!(paused(&whole, &[100, 101, 102, 103, 104, 105, 106, 107, 130, 131]), 22);
         // A failure may take a while.
         let failed = [trial(100, true), trial(101, true), trial(107, false), trial(130, true)];
-        assert_eq!(paused_ns(&whole, failed), 0);
+        assert_eq!(paused_ns(&whole, &failed), 0);
         // A wait for a failure is not the usual gap between trials: here 181 to 300 s are a pause.
         let ok = |at_s| trial(at_s, true);
         let waited = [ok(100), trial(101, false), ok(170), ok(172), ok(180), ok(300)];
-        assert_eq!(paused_ns(&[block(100, 75)], waited) / SECOND, 119);
+        assert_eq!(paused_ns(&[block(100, 75)], &waited) / SECOND, 119);
         // Without a whole block the usual gap between trials is unknown.
         assert_eq!(paused(&[], &[10, 100, 102]), 0);
         assert_eq!(paused(&[], &[]), 0);

@@ -176,9 +176,8 @@ pub fn more_blocks(group: &GroupView, changes: &ChangesView, cells: &[CellView])
 
 /// The blocks of the remaining analyses, if they make `growth` times the blocks that the last one had.
 fn blocks_left(analysis: &InterimView, growth: f64) -> Option<u64> {
-    let last =
-        analysis.left_until().filter(|last| analysis.blocks > 0 && analysis.blocks as f64 * growth <= *last as f64)?;
-    Some((last as u64).saturating_sub((analysis.blocks + analysis.so_far) as u64))
+    let suffices = analysis.blocks > 0 && analysis.blocks as f64 * growth <= analysis.left_until()? as f64;
+    analysis.blocks_left().filter(|_| suffices)
 }
 
 /// What a change may do on a network, where it may be the best over loopback alone. Without a call that sets an option to 1 the

@@ -4,6 +4,7 @@
 //! written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::LevelKind;
@@ -84,17 +85,21 @@ fn types(kind: LevelKind) -> &'static [&'static str] {
     }
 }
 
+/// A level as JSON, `null` for one that is absent.
+pub fn json_of(level: &Level) -> Value {
+    match level {
+        Level::Absent => Value::Null,
+        level => serde_json::to_value(level).unwrap_or_default(),
+    }
+}
+
 /// Writes the level of every factor of the workload, `null` where it does not apply.
 ///
 /// # Errors
 /// Those of the serializer.
 pub fn all_levels<S: Serializer>(spec: &Spec, serializer: S) -> Result<S::Ok, S::Error> {
-    let level = |name: &str| match spec.get(name) {
-        Level::Absent => Value::Null,
-        level => serde_json::to_value(level).unwrap_or(Value::Null),
-    };
-    let levels = factor::of(spec.workload()).map(|factor| (factor.name.to_owned(), level(factor.name)));
-    levels.collect::<Map<String, Value>>().serialize(serializer)
+    let levels = factor::of(spec.workload()).map(|factor| (factor.name, json_of(&spec.get(factor.name))));
+    levels.collect::<BTreeMap<_, _>>().serialize(serializer)
 }
 
 /// Writes the levels that are there.
@@ -103,6 +108,5 @@ pub fn all_levels<S: Serializer>(spec: &Spec, serializer: S) -> Result<S::Ok, S:
 /// Those of the serializer.
 pub fn present_levels<S: Serializer>(spec: &Spec, serializer: S) -> Result<S::Ok, S::Error> {
     let levels = spec.iter().filter(|(_, level)| *level != Level::Absent);
-    let levels = levels.map(|(name, level)| (name.to_owned(), serde_json::to_value(level).unwrap_or(Value::Null)));
-    levels.collect::<Map<String, Value>>().serialize(serializer)
+    levels.map(|(name, level)| (name, json_of(&level))).collect::<BTreeMap<_, _>>().serialize(serializer)
 }
