@@ -13,8 +13,9 @@ pub mod task;
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::significant;
-
 pub use remedy::{LimitedOption, remedy};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 
 /// From this share of a call on the rate is mostly that of the harness. Smaller shares are a caveat, and something else is the
 /// limit.
@@ -34,14 +35,39 @@ const QUEUED: f64 = 0.20;
 pub const UNKNOWN: &str = "unknown";
 
 /// The limit of a cell.
-#[derive(Clone, Debug, PartialEq)]
+// Keys of the evidence end with their unit: `_share` and `_busy` are between 0 and 1.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "LimitView")]
 pub struct CellLimit {
-    /// One of [`names`].
+    /// The limit; `unknown` where no number proves one.
+    #[schemars(schema_with = "schema_of_name")]
     pub name: &'static str,
+    /// The limit for readers.
+    pub title: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
-    /// The numbers that the sentence rests on. Keys end with their unit: `_share` and `_busy` are between 0 and 1.
+    /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<String, f64>,
+}
+
+/// The names of the limits.
+fn schema_of_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "description": "The limit; `unknown` where no number proves one.",
+        "enum": names().collect::<Vec<_>>(),
+    })
+}
+
+/// The name of a limit for people.
+fn title(name: &'static str) -> &'static str {
+    match name {
+        "window" => "full TCP window",
+        "the harness" => "the measurement itself",
+        "wake-ups" => "waits for wake-ups",
+        UNKNOWN => "no limit found",
+        other => other,
+    }
 }
 
 /// One rule: its name, and its test of the trials of a workload.
@@ -91,12 +117,12 @@ fn limit(name: &'static str, finding: Evidence) -> CellLimit {
             format!("no limit is named: the numbers behind it cannot be true ({what} {})", significant(*value, 3));
         return without_numbers(UNKNOWN, sentence);
     }
-    CellLimit { name, sentence: finding.sentence, evidence }
+    CellLimit { evidence, ..without_numbers(name, finding.sentence) }
 }
 
 /// A limit that no number shows.
 pub fn without_numbers(name: &'static str, sentence: impl Into<String>) -> CellLimit {
-    CellLimit { name, sentence: sentence.into(), evidence: BTreeMap::new() }
+    CellLimit { name, title: title(name), sentence: sentence.into(), evidence: BTreeMap::new() }
 }
 
 /// Whether a share is more than the whole, or a thread busier than always, by more than clocks differ.

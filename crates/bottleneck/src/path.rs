@@ -4,6 +4,8 @@
 //! the client is the instrument: if it is the limit, the server could do more than the rate shows.
 
 use bytegauge_model::unit::{Nanos, byte_rate, call_rate, significant};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, evidence, percent};
 
@@ -60,7 +62,7 @@ pub struct PathSigns {
     /// The latency objective that more calls per second would break.
     pub objective: Option<Objective>,
     /// Waiting for delayed acknowledgements, if that is possible.
-    pub waits: Option<Waits>,
+    pub waits: Option<DelayedAcks>,
     /// Share of the calls begun that failed.
     pub failed_share: Option<f64>,
     /// Share of the calls begun that failed because the server's backlog was full.
@@ -353,15 +355,18 @@ fn unknown(signs: &PathSigns) -> Evidence {
 
 // The limits that calls alone have: errors, an objective, delayed acknowledgements.
 
-/// Calls that take as long as the timer of a delayed acknowledgement, which expired as often.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Waits {
-    /// Their share of all calls.
-    pub slow_share: f64,
-    /// Their share of the time of all calls.
-    pub time_share: f64,
-    /// Acknowledgements sent because the timer expired.
+/// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "DelayedAcksView")]
+pub struct DelayedAcks {
+    /// How many there were in the network namespace during the trials.
     pub acks: u64,
+    /// Calls that took at least as long as the timer, 40 ms.
+    pub slow_calls: u64,
+    /// The same as a share of all calls.
+    pub slow_share: f64,
+    /// Their share of the time that all calls took.
+    pub slow_time_share: f64,
 }
 
 /// A latency objective at its knee and beyond.
@@ -427,15 +432,19 @@ fn latency_objective(signs: &PathSigns) -> Option<Evidence> {
 /// Nagle's algorithm (RFC 9293, 3.7.4) delays a small write while data is unacknowledged, and the receiver, which has nothing
 /// to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
 fn delayed_acknowledgements(signs: &PathSigns) -> Option<Evidence> {
-    let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
+    let waits = signs.waits.filter(|waits| waits.slow_time_share >= WAITING_SHARE)?;
     Some(evidence(
         format!(
             "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
              {} were: Nagle's algorithm holds the rest of a message back until it comes",
-            percent(waits.time_share),
+            percent(waits.slow_time_share),
             waits.acks
         ),
-        [("slow_time_share", waits.time_share), ("slow_share", waits.slow_share), ("delayed_acks", waits.acks as f64)],
+        [
+            ("slow_time_share", waits.slow_time_share),
+            ("slow_share", waits.slow_share),
+            ("delayed_acks", waits.acks as f64),
+        ],
     ))
 }
 

@@ -10,6 +10,7 @@ use bytegauge_report::view::{is_default, rfc3339, varied};
 use bytegauge_report::words::interval_rounding::{NOTHING, at_most, percent};
 use bytegauge_report::words::option_label;
 use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
+use bytegauge_report::words::phrase::grouped;
 use bytegauge_report::{ConfirmedCell, Report, SessionData, SessionGroup, Settings};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommendation::{Candidate, named};
@@ -124,13 +125,7 @@ impl AcrossView {
     pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let asked: Vec<GroupAnswer> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
-        let mut by_test: Vec<(&Spec, Vec<&GroupAnswer>)> = Vec::new();
-        for one in &asked {
-            match by_test.iter_mut().find(|(conditions, _)| **conditions == one.group.conditions) {
-                Some((_, answers)) => answers.push(one),
-                None => by_test.push((&one.group.conditions, vec![one])),
-            }
-        }
+        let by_test = grouped(asked.iter().map(|one| (&one.group.conditions, one)));
         let several = by_test.iter().filter(|(_, answers)| answers.len() > 1);
         let mut boots: Vec<_> = sessions.iter().map(|session| session.record.machine.get("boot_id")).collect();
         boots.sort_by_key(|boot| boot.map(ToString::to_string));

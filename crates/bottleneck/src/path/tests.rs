@@ -146,13 +146,17 @@ fn limits_of_calls_have_evidence() {
         "latency objective",
         "of 36 k calls/s not all are completed in time",
     );
-    let waits = Waits { slow_share: 0.4, time_share: 0.97, acks: 380 };
+    let waits = DelayedAcks { slow_share: 0.4, slow_time_share: 0.97, acks: 380, ..DelayedAcks::default() };
     check(
         PathSigns { waits: Some(waits), ..calls(0.02, 0.01) },
         "delayed acknowledgements",
         "97 % of the clients' time goes into calls of 40 ms and more",
     );
-    check(PathSigns { waits: Some(Waits { time_share: 0.1, ..waits }), ..calls(0.98, 0.7) }, "client CPU", "");
+    check(
+        PathSigns { waits: Some(DelayedAcks { slow_time_share: 0.1, ..waits }), ..calls(0.98, 0.7) },
+        "client CPU",
+        "",
+    );
     check(PathSigns { think_share: Some(0.9), ..calls(0.1, 0.1) }, "offered load", "pauses 90 %");
     check(calls(0.97, 0.96), "both CPUs", "client 97 %, server 96 %");
     check(calls(0.98, 0.7), "client CPU", "the client runs 98 % of the time, the server 70 %");

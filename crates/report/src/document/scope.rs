@@ -204,7 +204,8 @@ pub fn held(view: &View) -> Option<String> {
         candidates.filter_map(|cell| Some((holds(method(cell)?, cell), relay_name(view.group(&cell.group)?, cell))));
     let mut held = phrase::grouped(each);
     held.sort();
-    let held: Vec<String> = held.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
+    let held: Vec<String> =
+        held.into_iter().map(|(text, names)| format!("{text} ({})", phrase::unique(names).join(", "))).collect();
     (!held.is_empty()).then(|| format!("a connection holds {}", held.join("; ")))
 }
 

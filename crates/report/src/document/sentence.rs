@@ -121,16 +121,11 @@ fn takes(compares: Cost, lower: f64, as_times: bool) -> String {
 
 /// The strongest statement about several tests: the option that is surely slower in most of them, by most.
 fn of_tests(results: &Results, tests: &[Test]) -> String {
-    let mut known: Vec<(&str, Vec<(f64, &Test)>)> = Vec::new();
-    for test in tests {
-        for option in test.with(OptionStatus::Avoid) {
-            let Some(lower) = option.slower_lower.filter(|lower| *lower > test.margin) else { continue };
-            match known.iter_mut().find(|(label, _)| *label == option.label) {
-                Some((_, places)) => places.push((lower, test)),
-                None => known.push((&option.label, vec![(lower, test)])),
-            }
-        }
-    }
+    let avoided = tests.iter().flat_map(|test| test.with(OptionStatus::Avoid).map(move |option| (option, test)));
+    let known = phrase::grouped(avoided.filter_map(|(option, test)| {
+        let lower = option.slower_lower.filter(|lower| *lower > test.margin)?;
+        Some((&option.label, (lower, test)))
+    }));
     let worst = |places: &[(f64, &Test)]| places.iter().map(|(lower, _)| *lower).fold(0.0, f64::max);
     let most = known.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(worst(&a.1).total_cmp(&worst(&b.1))));
     if let Some((label, mut places)) = most {

@@ -147,7 +147,7 @@ fn status(report: &Report) -> String {
 fn alike(notes: &[Note], name: impl Fn(&str) -> String) -> Vec<String> {
     let group = |note: &Note| note.group.as_ref().map_or_else(String::new, |group| name(&group.0));
     let each = phrase::grouped(notes.iter().map(|note| (note.text.clone(), group(note))));
-    let joined = |(text, names): (String, Vec<String>)| match names.join(", ") {
+    let joined = |(text, names): (String, Vec<String>)| match phrase::unique(names).join(", ") {
         names if names.is_empty() => text,
         names => format!("{names}: {text}"),
     };

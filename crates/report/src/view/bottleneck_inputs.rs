@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus, Waits};
+use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus};
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, threads, ways};
@@ -125,11 +125,7 @@ pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
         think_share: pauses.map(|(ns, rate)| ns as f64 / 1e9 * rate / flows(levels) as f64),
         floor_share: floor_share(client_call_ns),
         objective: call.knee.as_ref().and_then(objective),
-        waits: calls::waiting(call, known.counters).map(|seen| Waits {
-            slow_share: seen.slow_share,
-            time_share: seen.slow_time_share,
-            acks: seen.acks,
-        }),
+        waits: calls::waiting(call, known.counters),
         failed_share: share(call.failed),
         not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
         listen_overflows,
@@ -147,7 +143,8 @@ fn usable_cpus(known: &Known) -> u64 {
 fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
     let (cpus, levels) = (usable_cpus(known), &known.settled.cell.factors);
     let pinned = levels.placement().is_some_and(|place| place != Placement::Unpinned);
-    let is_mixed = levels.placement() == Some(Placement::SameCpu) || threads(levels).into_iter().sum::<u64>() > cpus;
+    let is_mixed = levels.placement() == Some(Placement::SameCpu)
+        || threads(levels).into_iter().fold(0, u64::saturating_add) > cpus;
     let halves = pinned && !(levels.workload() == Workload::Stream && is_mixed);
     move |threads| threads.min(if halves { (cpus / 2).max(1) } else { cpus }).max(1) as f64
 }
@@ -156,7 +153,7 @@ fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
 fn shared_cpus(known: &Known, ends: &[Option<Watched>; 2]) -> Option<SharedCpus> {
     let levels = &known.settled.cell.factors;
     let used: f64 = ends.iter().map(|end| end.as_ref()?.sums.cpus()).sum::<Option<f64>>()?;
-    let (cpus, threads): (u64, u64) = (usable_cpus(known), threads(levels).into_iter().sum());
+    let (cpus, threads): (u64, u64) = (usable_cpus(known), threads(levels).into_iter().fold(0, u64::saturating_add));
     let shared = match levels.placement() {
         // A stream's flows have a CPU each, as long as there are CPUs.
         Some(Placement::SameCpu) if levels.workload() == Workload::Stream => (threads / 2).min(cpus),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_bottleneck::call_errors as errors;
 use bytegauge_bottleneck::call_errors::Circumstances;
-use bytegauge_bottleneck::path::Objective;
+use bytegauge_bottleneck::path::{DelayedAcks, Objective};
 use bytegauge_model::slo::Search;
 use bytegauge_model::{CallError, CallReport, CellKind, EndRole, ErrorClass, ErrorPhase, Place, Probe, Spec, Trial};
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
@@ -19,8 +19,7 @@ use bytegauge_stats::trial_counts::ratio;
 use super::counted_trials::Settled;
 use super::counters::call_datagrams;
 use super::numbers::{
-    CallView, CellOutcome, CellView, CompetingView, Counters, DelayedAcksView, ErrorView, KneeView, ProbeView,
-    WorkersView,
+    CallView, CellOutcome, CellView, CompetingView, Counters, ErrorView, KneeView, ProbeView, WorkersView,
 };
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
@@ -66,7 +65,7 @@ const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 
 /// Delayed acknowledgements, and the calls that are as long as their timer; `None` where none were counted, or no
 /// write can wait for one.
-fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
+fn delayed_acks(settled: &Settled) -> Option<DelayedAcks> {
     // Ends whose writes never follow each other before the peer replies wait for nothing but the peer.
     let levels = &settled.cell.factors;
     let pieces = levels.request_chunk().is_some() || levels.response_parts().is_some() || levels.depth() > Some(1);
@@ -78,12 +77,12 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     let totals = settled.trials.iter().filter_map(|trial| trial.client()?.total.as_ref());
     totals.filter_map(TimeDistribution::decode).for_each(|trial| times.add(&trial));
     let (slow_calls, slow_share, slow_time_share) = times.at_least(DELAYED_ACK_MIN_NS)?;
-    Some(DelayedAcksView { acks, slow_calls, slow_share, slow_time_share })
+    Some(DelayedAcks { acks, slow_calls, slow_share, slow_time_share })
 }
 
 /// The same where it can have been Nagle's algorithm that made a client wait: it was on at an end, a closed loop tells how
 /// long a call took, and as many acknowledgements were delayed as there were slow calls, give or take half of them.
-pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcksView> {
+pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcks> {
     let nodelay = counters.options.get("nodelay")?;
     let nagle = [&nodelay.source, &nodelay.sink].contains(&&serde_json::Value::Bool(false));
     let closed = call.timing == CLOSED && call.knee.is_none();

@@ -20,10 +20,10 @@ use super::estimate::{more, throughput, total_rate};
 use super::moves_nothing;
 use super::numbers::difference::share;
 use super::numbers::{
-    CallView, CellOutcome, CellView, Estimate, HarmKind, LimitView, ModeView, RelayProgramView, RingView, StalledView,
+    CallView, CellOutcome, CellView, Estimate, HarmKind, ModeView, RelayProgramView, RingView, StalledView,
 };
+use crate::SessionData;
 use crate::words::option_label;
-use crate::{SessionData, phrase};
 
 /// The common input of all cells of a session.
 pub struct Context<'a> {
@@ -106,7 +106,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         larger_buffer: siblings.larger_buffer,
         cheapest_nop_ns: siblings.cheapest_nop_ns,
     };
-    let CellLimit { name, sentence, evidence } = limit(&known, call.as_ref(), ring.as_ref());
+    let limit = limit(&known, call.as_ref(), ring.as_ref());
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     let was_stolen_from = |trial: &&&Trial| trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0);
     let [above_best_lower, above_best_upper] = siblings.above_best;
@@ -135,7 +135,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         footprint: footprint(levels, &settled.trials, context.varied),
         above_best_lower,
         above_best_upper,
-        limit: LimitView { name, title: phrase::limit(name), sentence, evidence },
+        limit,
         estimate,
         total_rate: total_rate(settled),
         mean,

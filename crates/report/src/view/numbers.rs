@@ -182,20 +182,6 @@ pub struct Estimate {
     pub upper: Option<f64>,
 }
 
-/// The limit of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LimitView {
-    /// The limit; `unknown` where no number proves one.
-    #[schemars(schema_with = "schema::limit")]
-    pub name: &'static str,
-    /// The limit for readers.
-    pub title: &'static str,
-    /// The evidence in a sentence.
-    pub sentence: String,
-    /// The numbers that the sentence rests on.
-    pub evidence: BTreeMap<String, f64>,
-}
-
 impl View {
     /// The options of a program's sockets that were changed.
     pub fn changes(&self) -> Option<&ChangesView> {

@@ -2,7 +2,6 @@
 //!
 //! Only words: the view decides what is reported.
 
-use bytegauge_bottleneck::UNKNOWN;
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::option::of_factor;
@@ -16,17 +15,6 @@ use bytegauge_model::{
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
 
-/// The name of a limit for people.
-pub fn limit(name: &'static str) -> &'static str {
-    match name {
-        "window" => "full TCP window",
-        "the harness" => "the measurement itself",
-        "wake-ups" => "waits for wake-ups",
-        UNKNOWN => "no limit found",
-        other => other,
-    }
-}
-
 /// Each value once, in the order of the first ones.
 pub fn unique<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut all: Vec<T> = Vec::new();
@@ -38,14 +26,13 @@ pub fn unique<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// Each text once, in order, with the names that have it.
-pub fn grouped(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
-    let mut all: Vec<(String, Vec<String>)> = Vec::new();
-    for (text, name) in pairs {
-        match all.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => all.push((text, vec![name])),
+/// Each key once, in order, with all values that have it.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut all: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match all.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => all.push((key, vec![value])),
         }
     }
     all

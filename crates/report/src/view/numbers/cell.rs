@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_bottleneck::CellLimit;
+use bytegauge_bottleneck::path::DelayedAcks;
 use bytegauge_model::{CellId, CellKind, ErrorClass, ErrorPhase, GroupId, Level, Spec, Stage, UdpUse};
 use bytegauge_stats::block_dependence::Trend;
 use schemars::JsonSchema;
@@ -9,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::schema::{FactorLevels, all_levels};
-use super::{Estimate, LimitView, StalledView};
+use super::{Estimate, StalledView};
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -74,7 +76,7 @@ pub struct CellView {
     /// CPU time of each end and of the machine.
     pub cpu: CpuView,
     /// The limit of the cell.
-    pub limit: LimitView,
+    pub limit: CellLimit,
     /// Memory that the cell takes, bytes; the recommendation prefers small ones.
     pub footprint: Option<u64>,
     /// Simultaneous upper bound of its cost above the best confirmed, as a share.
@@ -418,23 +420,10 @@ pub struct CallView {
     /// Waiting for delayed acknowledgements; absent if calls are not over TCP, a request is one write, or there is no
     /// count.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delayed_acks: Option<DelayedAcksView>,
+    pub delayed_acks: Option<DelayedAcks>,
     /// Counts of datagrams; absent if calls have connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagramView>,
-}
-
-/// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct DelayedAcksView {
-    /// How many there were in the network namespace during the trials.
-    pub acks: u64,
-    /// Calls that took at least as long as the timer, 40 ms.
-    pub slow_calls: u64,
-    /// The same as a share of all calls.
-    pub slow_share: f64,
-    /// Their share of the time that all calls took.
-    pub slow_time_share: f64,
 }
 
 /// The datagrams of calls, over the ends' whole lives.

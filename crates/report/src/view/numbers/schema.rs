@@ -39,15 +39,6 @@ fn closed(schema: &mut Schema) {
     }
 }
 
-/// The names of the limits.
-pub(super) fn limit(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "string",
-        "description": "The limit; `unknown` where no number proves one.",
-        "enum": bytegauge_bottleneck::names().collect::<Vec<_>>(),
-    })
-}
-
 // Levels by factor as JSON, and their schema, from the table of factors.
 
 /// The schema of the levels of a cell, from the table of factors.
