@@ -39,7 +39,7 @@ pub struct Context<'a> {
 
 /// Every cell, in the order of the plan.
 pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -> Vec<CellView> {
-    let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
+    let rates = rates(settled, context.level);
     let mut siblings: Vec<Siblings> = settled.iter().map(|_| Siblings::default()).collect();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
@@ -61,6 +61,18 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).zip(siblings);
     rows.map(|(((cell, row), rate), siblings)| view(cell, row, rate, siblings, context)).collect()
+}
+
+/// The rate of each cell. A program's run that ended tells the metric: a cell that failed has the unit of the others.
+fn rates(settled: &[Settled], level: f64) -> Vec<Estimate> {
+    let mut rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, level)).collect();
+    let is_program = |cell: &Settled| cell.workload() == Workload::Tune;
+    let known = settled.iter().zip(&rates).find(|(cell, rate)| is_program(cell) && rate.median.is_some());
+    if let Some((metric, unit)) = known.map(|(_, rate)| (rate.metric, rate.unit)) {
+        let failed = settled.iter().zip(&mut rates).filter(|(cell, rate)| is_program(cell) && rate.median.is_none());
+        failed.for_each(|(_, rate)| (rate.metric, rate.unit) = (metric, unit));
+    }
+    rates
 }
 
 /// Facts about a cell that follow from the other cells of its group.
