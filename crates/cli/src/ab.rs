@@ -9,7 +9,7 @@ use bytegauge_plan::{Plan, PlanSpec, resolve};
 use bytegauge_report::words::change_label;
 use clap::ArgMatches;
 
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 use crate::{args, command_line, connect, design_flags, measure, resume, tune, tune_options};
 
 /// The forms of a side.
@@ -35,9 +35,7 @@ enum ComparedSide<'a> {
 pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = design_flags::seed(matches);
     if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
-        return Err(Failure::usage(
-            "--save and --against compare sessions, but ab compares within one session: leave them out",
-        ));
+        return usage("--save and --against compare sessions, but ab compares within one session: leave them out");
     }
     let [a, b] = [("a", "present"), ("b", "new")].map(|(flag, place)| {
         // A side without a kind is a command.
@@ -56,9 +54,7 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
             return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Tune)))?, matches);
         }
         _ => {
-            return Err(Failure::usage(format!(
-                "ab needs two sides, `ab './old' './new'`, each a command or one of: {SIDES}"
-            )));
+            return usage(format!("ab needs two sides, `ab './old' './new'`, each a command or one of: {SIDES}"));
         }
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
@@ -77,9 +73,9 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
             a.against(b, words.map(str::to_owned))?
         }
         _ => {
-            return Err(Failure::usage(
+            return usage(
                 "--a and --b are of different kinds: use two workloads (run:, addr:), two commands (cmd:) or two servers (start:)",
-            ));
+            );
         }
     };
     measure::planned(plan, matches)
@@ -105,7 +101,7 @@ fn side<'a>(flag: &str, words: &'a str) -> Result<ComparedSide<'a>, Failure> {
         Some(("addr", rest)) => Ok(ComparedSide::Addr(rest)),
         Some(("cmd", rest)) => Ok(ComparedSide::Cmd(rest)),
         Some(("start", rest)) => Ok(ComparedSide::Start(rest)),
-        _ => Err(Failure::usage(format!("{flag}: `{words}` is not a side: use {SIDES}"))),
+        _ => usage(format!("{flag}: `{words}` is not a side: use {SIDES}")),
     }
 }
 
@@ -151,7 +147,7 @@ fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
         for (flag, parsed) in named.chain(sysctls.into_iter().map(|parsed| (of_network, parsed))) {
             if let [first, _, ..] = parsed.as_slice() {
                 let name = first.name();
-                return Err(Failure::usage(format!("--{flag}: {name} has several values: a side takes one")));
+                return usage(format!("--{flag}: {name} has several values: a side takes one"));
             }
             changes.by_value.entry(side.to_owned()).or_default().extend(parsed);
         }
@@ -204,13 +200,11 @@ fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
         "metric prepare start ready stop load command placement timeout a-option b-option a-sysctl b-sysctl";
     match of_programs.split(' ').find(|name| args::is_given(matches, name)) {
         None => Ok(()),
-        Some("placement" | "timeout") => Err(Failure::usage(
+        Some("placement" | "timeout") => usage(
             "--placement and --timeout apply to programs here: for a workload write them in its flags, run:stream --placement \
              same-cpu",
-        )),
-        Some(name) => {
-            Err(Failure::usage(format!("--{name} applies to programs (cmd:, start:): leave it out with run:")))
-        }
+        ),
+        Some(name) => usage(format!("--{name} applies to programs (cmd:, start:): leave it out with run:")),
     }
 }
 

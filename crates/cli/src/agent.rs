@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytegauge_agent::{Agent, AgentSetup, Forward, Limits};
+use bytegauge_agent::{Agent, AgentSetup, Limits};
 use bytegauge_harness::this_machine;
 use bytegauge_model::{Bytes, Nanos, Place, escape};
 use bytegauge_wire::Key;
 use clap::{ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::command_line::option::{switch, valued};
-use crate::exit_code::{DONE, Failure};
+use crate::exit_code::{DONE, Failure, usage};
 use crate::{agent_sessions, args, interrupt, measure, terminal};
 
 /// Sessions at a time at most: each has a thread and an end of its own.
@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return init(matches);
     }
     let Some(place) = args::parsed::<Place>(matches, "listen")? else {
-        return Err(Failure::usage("--listen needs an address: give ADDRESS:PORT"));
+        return usage("--listen needs an address: give ADDRESS:PORT");
     };
     let limits = limits(matches)?;
     let key = agent_sessions::read(matches)?;
@@ -70,9 +70,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn init(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some(file) = matches.get_one::<PathBuf>("key-file") else {
-        return Err(Failure::usage("--init needs --key-file FILE, the file to create"));
+        return usage("--init needs --key-file FILE, the file to create");
     };
-    Key::create(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))?;
+    Key::create(file).map_err(args::wrong("key-file"))?;
     terminal::note(&format!(
         "made the key {0}: copy it to the other host, where only its owner may read it (scp -p), and start the agent there \
          with --listen ADDRESS:PORT --key-file {0}",
@@ -86,33 +86,29 @@ fn log(line: &str) {
     terminal::note(&format!("agent: {}", escape::line(line)));
 }
 
-fn relay_to(matches: &ArgMatches) -> Result<Vec<Forward>, Failure> {
-    let named = matches.get_many::<String>("relay-to").into_iter().flatten();
-    named.map(|text| text.parse().map_err(|why| Failure::usage(format!("--relay-to: {why}")))).collect()
-}
-
 fn limits(matches: &ArgMatches) -> Result<Limits, Failure> {
-    let usual = Limits::default();
     let count = |name: &str, max: u64| -> Result<usize, Failure> {
-        let count: u64 = args::parsed(matches, name)?.unwrap_or(1);
+        let count: u64 = args::needed(matches, name)?;
         match (1..=max).contains(&count) {
             true => Ok(count as usize),
-            false => Err(Failure::usage(format!("--{name}: {count} is out of range: use 1 to {max}"))),
+            false => usage(format!("--{name}: {count} is out of range: use 1 to {max}")),
         }
     };
-    let size =
-        |name: &str, usual: u64| Ok::<u64, Failure>(args::parsed(matches, name)?.map_or(usual, |Bytes(bytes)| bytes));
-    let Nanos(duration_ns) = args::parsed(matches, "max-duration")?.unwrap_or(Nanos(usual.duration.as_nanos() as u64));
+    let size = |name: &str| args::needed(matches, name).map(|Bytes(bytes)| bytes);
+    let Nanos(duration_ns) = args::needed(matches, "max-duration")?;
     if duration_ns == 0 {
-        return Err(Failure::usage("--max-duration: a session needs time: give for example 10m"));
+        return usage("--max-duration: a session needs time: give for example 10m");
     }
     Ok(Limits {
         sessions: count("max-sessions", SESSIONS_MAX)?,
         flows: count("max-flows", FLOWS_MAX)?,
         duration: Duration::from_nanos(duration_ns),
-        bytes: size("max-bytes", usual.bytes)?,
-        memory: size("max-memory", usual.memory)?,
+        bytes: size("max-bytes")?,
+        memory: size("max-memory")?,
         rate: args::parsed(matches, "max-rate")?.map(|Bytes(bytes)| bytes),
-        relay_to: relay_to(matches)?,
+        relay_to: args::texts(matches, "relay-to")
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(args::wrong("relay-to"))?,
     })
 }

@@ -12,7 +12,8 @@ use bytegauge_traffic::RemoteHost;
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
-use crate::exit_code::Failure;
+use crate::args;
+use crate::exit_code::{Failure, usage};
 
 /// Time of a session in addition to its plan: to begin, to analyse, to end.
 const BEYOND_NS: u64 = 60_000_000_000;
@@ -23,13 +24,13 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
     let file = matches!(matches.try_get_one::<PathBuf>("key-file"), Ok(Some(_)));
     match (is_far, file) {
         (false, false) => Ok(None),
-        (true, false) => Err(Failure::usage(
+        (true, false) => usage(
             "--host, --relay-host: an agent only accepts hosts with its key: use the same --key-file as there (`bytegauge agent \
              --init --key-file FILE` makes one)",
-        )),
-        (false, true) => Err(Failure::usage(
-            "--key-file needs --host or --relay-host HOST:PORT: give one of them, or leave out --key-file",
-        )),
+        ),
+        (false, true) => {
+            usage("--key-file needs --host or --relay-host HOST:PORT: give one of them, or leave out --key-file")
+        }
         (true, true) => read(matches).map(Some),
     }
 }
@@ -37,11 +38,11 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
 /// The key in the file that was named.
 pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
     let Some(file) = matches.get_one::<PathBuf>("key-file") else {
-        return Err(Failure::usage(
+        return usage(
             "--key-file FILE is missing, the same on all hosts. Create one with: bytegauge agent --init --key-file FILE",
-        ));
+        );
     };
-    Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
+    Key::read(file).map_err(args::wrong("key-file"))
 }
 
 /// Skips relays that their host's agent cannot run.

@@ -91,15 +91,24 @@ pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
     matches.get_one::<String>(name).map(String::as_str)
 }
 
-/// An option's text, parsed; an error names the flag.
-pub fn parsed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure> {
-    let parse = |text: &str| text.parse().map_err(|error| wrong(name, error));
-    text(matches, name).map(parse).transpose()
+/// All texts of an option or of an argument that may occur several times.
+pub fn texts<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a str> {
+    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str)
 }
 
-/// The error of a flag's value.
-pub fn wrong(flag: &str, why: impl Display) -> Failure {
-    Failure::usage(format!("--{flag}: {why}"))
+/// The words of the program that is measured.
+pub fn command(matches: &ArgMatches) -> Vec<String> {
+    texts(matches, "command").map(str::to_owned).collect()
+}
+
+/// An option's text, parsed; an error names the flag.
+pub fn parsed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure> {
+    text(matches, name).map(|text| text.parse().map_err(wrong(name))).transpose()
+}
+
+/// Makes the error of a flag's value.
+pub fn wrong<E: Display>(flag: &str) -> impl Fn(E) -> Failure {
+    move |why| Failure::usage(format!("--{flag}: {why}"))
 }
 
 /// The value of an option that has a default.
@@ -109,8 +118,7 @@ pub fn needed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Res
 
 /// A time during which something is measured, nanoseconds: 0 is refused.
 pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
-    let time = text(matches, name).map(spec::time_ns).transpose();
-    time.map_err(|why| wrong(name, why))
+    text(matches, name).map(spec::time_ns).transpose().map_err(wrong(name))
 }
 
 #[cfg(test)]

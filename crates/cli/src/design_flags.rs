@@ -14,14 +14,14 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     // Switches have no text.
     for key in spec::DESIGN_KEYS {
         if let Ok(Some(text)) = matches.try_get_one::<String>(key) {
-            spec.set_design(key, text).map_err(|why| wrong(key, why))?;
+            spec.set_design(key, text).map_err(wrong(key))?;
         }
     }
     if let Ok(Some(names)) = matches.try_get_one::<String>("also") {
         spec.add_lists(names)?;
     }
     if let Ok(Some(text)) = matches.try_get_one::<String>("finalists") {
-        let finalists = spec::finalists(text).map_err(|why| wrong("finalists", why))?;
+        let finalists = spec::finalists(text).map_err(wrong("finalists"))?;
         spec.parts.iter_mut().for_each(|part| part.finalists = Some(finalists));
     }
     spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
@@ -31,7 +31,7 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
 
 /// The share that a flag gives: `5%` or `0.05`.
 pub fn share(flag: &str, text: &str, range: RangeInclusive<f64>) -> Result<f64, Failure> {
-    spec::share(text, range).map_err(|why| wrong(flag, why))
+    spec::share(text, range).map_err(wrong(flag))
 }
 
 /// The seed that was given, or a new one.

@@ -17,7 +17,7 @@ use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
 use serde::Serialize;
 
-use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
+use crate::exit_code::{DONE, Failure, INCONCLUSIVE, usage};
 use crate::{args, terminal};
 
 /// Default of `--time`. CPU steal varies: a session measures for longer.
@@ -93,7 +93,7 @@ struct Facts {
     busy: Option<f64>,
     /// The busiest of them: name, process and CPU use, the busiest first.
     busiest: Vec<(String, u32, f64)>,
-    files: Option<Limit>,
+    files: Limit,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
     /// CPU time of reads, by the address of the buffer.
@@ -106,9 +106,7 @@ struct Facts {
 pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     let length = args::parsed::<Nanos>(matches, "time")?.unwrap_or(LOOK);
     if !(LOOK_MIN..=LOOK_MAX).contains(&length) {
-        return Err(Failure::usage(format!(
-            "--time: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"
-        )));
+        return usage(format!("--time: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"));
     }
     let environment = MachineEnvironment::read();
     let symptoms = symptoms(&environment, &facts(length));
@@ -173,7 +171,7 @@ fn facts(length: Nanos) -> Facts {
     };
     Facts {
         looked: length,
-        files: Some(open_files()),
+        files: open_files(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
         copies: copy_probe::measure().ok(),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
@@ -191,62 +189,57 @@ fn busiest(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, elapsed_ns: 
 }
 
 fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
-    [
-        governor(environment),
-        steal(facts),
-        busy(facts),
-        quota(environment),
-        files(facts),
-        socket_buffers(environment),
-        backlog(facts),
-        io_uring(environment, facts),
-        buffers(facts),
-        clock(environment),
-        kernel_fault(environment),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let found = [
+        ("governor", Some(governor(environment))),
+        ("steal", steal(facts)),
+        ("others", busy(facts)),
+        ("control group", quota(environment)),
+        ("open files", Some(files(facts.files))),
+        ("sockets", socket_buffers(environment)),
+        ("backlog", facts.backlog.map(backlog)),
+        ("io_uring", io_uring(environment, facts)),
+        ("buffers", facts.copies.map(buffers)),
+        ("clock", clock(environment)),
+        ("kernel", kernel_fault(environment)),
+    ];
+    let named = found.into_iter().filter_map(|(name, finding)| Some((name, finding?)));
+    named.map(|(name, (state, found, command))| Symptom { name, state, found, command }).collect()
 }
 
-fn good(name: &'static str, found: impl Into<String>) -> Symptom {
-    Symptom { name, state: State::Good, found: found.into(), command: None }
+/// How a finding concerns the user, the fact, and the command that fixes it.
+type Finding = (State, String, Option<String>);
+
+fn good(found: impl Into<String>) -> Finding {
+    (State::Good, found.into(), None)
 }
 
-fn info(name: &'static str, found: impl Into<String>) -> Symptom {
-    Symptom { name, state: State::Info, found: found.into(), command: None }
+fn info(found: impl Into<String>) -> Finding {
+    (State::Info, found.into(), None)
 }
 
-fn fix(name: &'static str, found: impl Into<String>, command: impl Into<String>) -> Symptom {
-    Symptom { name, state: State::Fix, found: found.into(), command: Some(command.into()) }
+fn fix(found: impl Into<String>, command: impl Into<String>) -> Finding {
+    (State::Fix, found.into(), Some(command.into()))
 }
 
-fn governor(environment: &MachineEnvironment) -> Option<Symptom> {
-    const NAME: &str = "governor";
-    Some(match environment.cpu.governor.as_deref() {
-        Some("performance") => good(NAME, "performance"),
-        Some(other) => fix(
-            NAME,
-            format!("{other}: the clock changes while a trial runs"),
-            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
-        ),
-        None => info(NAME, "not visible here, as in most virtual machines"),
-    })
+fn governor(environment: &MachineEnvironment) -> Finding {
+    let command = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+    match environment.cpu.governor.as_deref() {
+        Some("performance") => good("performance"),
+        Some(other) => fix(format!("{other}: the clock changes while a trial runs"), command),
+        None => info("not visible here, as in most virtual machines"),
+    }
 }
 
-fn steal(facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "steal";
+fn steal(facts: &Facts) -> Option<Finding> {
     let share = facts.steal?;
     // A few seconds can be without steal although a session had some.
     let since_boot = facts.steal_since_boot.map_or_else(String::new, |share| format!(", {} since boot", tenths(share)));
     let found = format!("the host took {} of the CPUs in these {}{since_boot}", tenths(share), facts.looked);
-    Some(match share {
-        share if share >= STEAL => {
-            let advice = "only the owner of the host can give you dedicated CPUs; or measure at another hour";
-            Symptom { command: None, ..fix(NAME, format!("{found}; {advice}"), "") }
-        }
-        _ => good(NAME, found),
-    })
+    if share < STEAL {
+        return Some(good(found));
+    }
+    let advice = "only the owner of the host can give you dedicated CPUs; or measure at another hour";
+    Some((State::Fix, format!("{found}; {advice}"), None))
 }
 
 /// `0.3 %`; a small share is not shown as 0.
@@ -257,129 +250,102 @@ fn tenths(share: f64) -> String {
     }
 }
 
-fn busy(facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "others";
+fn busy(facts: &Facts) -> Option<Finding> {
     let cpus = facts.busy?;
     let found = format!("other programs used {cpus:.1} CPUs in these {}", facts.looked);
-    Some(match cpus {
-        cpus if cpus >= BUSY => {
-            let each = facts.busiest.iter().map(|(name, pid, cpus)| format!("{name} (process {pid}) {cpus:.1}"));
-            let which = match each.collect::<Vec<_>>().join(", ") {
-                few if few.is_empty() => "see which".to_owned(),
-                named => format!("most of it {named}"),
-            };
-            fix(NAME, format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
-        }
-        _ => good(NAME, found),
-    })
+    if cpus < BUSY {
+        return Some(good(found));
+    }
+    let each = facts.busiest.iter().map(|(name, pid, cpus)| format!("{name} (process {pid}) {cpus:.1}"));
+    let which = match each.collect::<Vec<_>>().join(", ") {
+        few if few.is_empty() => "see which".to_owned(),
+        named => format!("most of it {named}"),
+    };
+    Some(fix(format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15"))
 }
 
 /// A known fault of this kernel.
-fn kernel_fault(environment: &MachineEnvironment) -> Option<Symptom> {
+fn kernel_fault(environment: &MachineEnvironment) -> Option<Finding> {
     let fault = kernel_faults::of(environment.kernel_release.as_deref()?)?;
-    Some(info("kernel", format!("{}: results show these drops where they occur", fault.sentence)))
+    Some(info(format!("{}: results show these drops where they occur", fault.sentence)))
 }
 
-fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
+fn quota(environment: &MachineEnvironment) -> Option<Finding> {
     let limit = environment.cgroup_cpu.as_ref()?.limit_cpus?;
-    Some(info(
-        "control group",
-        format!(
-            "at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"
-        ),
-    ))
+    Some(info(format!(
+        "at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"
+    )))
 }
 
-fn files(facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "open files";
-    let Limit { soft, hard } = facts.files?;
-    Some(match () {
-        () if hard < FILES => fix(
-            NAME,
-            format!("{hard} at most: too few for a thousand connections"),
-            format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}  # of a service: LimitNOFILE="),
-        ),
-        () if soft < FILES => {
-            info(NAME, format!("{soft}, raised to {hard} for measurements; your program has to raise it too"))
-        }
-        () => good(NAME, format!("{soft}")),
-    })
+fn files(Limit { soft, hard }: Limit) -> Finding {
+    if hard < FILES {
+        let command = format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}  # of a service: LimitNOFILE=");
+        fix(format!("{hard} at most: too few for a thousand connections"), command)
+    } else if soft < FILES {
+        info(format!("{soft}, raised to {hard} for measurements; your program has to raise it too"))
+    } else {
+        good(soft.to_string())
+    }
 }
 
-fn socket_buffers(environment: &MachineEnvironment) -> Option<Symptom> {
-    const NAME: &str = "sockets";
+fn socket_buffers(environment: &MachineEnvironment) -> Option<Finding> {
     let network = &environment.network;
     let (read, write) = (network.rmem_max_bytes?, network.wmem_max_bytes?);
-    let kib = |bytes: u64| bytes / 1024;
-    Some(match read.min(write) {
-        least if least < SOCKET_BUFFER => fix(
-            NAME,
-            format!("SO_RCVBUF is limited to {} KiB, SO_SNDBUF to {} KiB", kib(read), kib(write)),
+    let [read_kib, write_kib] = [read, write].map(|bytes| bytes / 1024);
+    Some(match read.min(write) < SOCKET_BUFFER {
+        true => fix(
+            format!("SO_RCVBUF is limited to {read_kib} KiB, SO_SNDBUF to {write_kib} KiB"),
             format!("sudo sysctl -w net.core.rmem_max={SOCKET_BUFFER} net.core.wmem_max={SOCKET_BUFFER}"),
         ),
-        _ => good(NAME, format!("SO_RCVBUF up to {} KiB, SO_SNDBUF up to {} KiB", kib(read), kib(write))),
+        false => good(format!("SO_RCVBUF up to {read_kib} KiB, SO_SNDBUF up to {write_kib} KiB")),
     })
 }
 
-fn backlog(facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "backlog";
-    let most = facts.backlog?;
-    Some(match most {
-        most if most < BACKLOG => fix(
-            NAME,
-            format!("listen(2) allows {most} waiting connections at most"),
-            format!("sudo sysctl -w net.core.somaxconn={BACKLOG}"),
-        ),
-        most => good(NAME, format!("up to {most} connections may wait")),
-    })
+fn backlog(most: u64) -> Finding {
+    let command = format!("sudo sysctl -w net.core.somaxconn={BACKLOG}");
+    match most < BACKLOG {
+        true => fix(format!("listen(2) allows {most} waiting connections at most"), command),
+        false => good(format!("up to {most} connections may wait")),
+    }
 }
 
-fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "io_uring";
+fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Finding> {
+    const COMMAND: &str = "sudo sysctl -w kernel.io_uring_disabled=0";
     Some(match environment.io_uring_disabled? {
         0 if facts.is_ring_filtered => info(
-            NAME,
             "refused by a filter of this container or sandbox: allow io_uring_setup, io_uring_enter and io_uring_register \
              there (podman, docker: --security-opt seccomp=unconfined)",
         ),
-        0 => good(NAME, "allowed"),
-        1 => fix(NAME, "allowed for one group only", "sudo sysctl -w kernel.io_uring_disabled=0"),
-        _ => fix(NAME, "switched off", "sudo sysctl -w kernel.io_uring_disabled=0"),
+        0 => good("allowed"),
+        1 => fix("allowed for one group only", COMMAND),
+        _ => fix("switched off", COMMAND),
     })
 }
 
 /// Whether programs lose CPU time by the addresses that malloc gives.
-fn buffers(facts: &Facts) -> Option<Symptom> {
-    const NAME: &str = "buffers";
-    let copies = facts.copies?;
+fn buffers(copies: CopyCosts) -> Finding {
     let found =
         format!("a read to page + 16, as from malloc, takes {:.1}× the CPU time of one to a page", copies.ratio());
-    Some(match copies.address_matters() {
-        true => info(NAME, format!("{found}: align read buffers of 128 KiB or more (docs/buffer-sizes.md)")),
-        false => good(NAME, format!("{found} ({}× or more where addresses matter)", copy_probe::SLOW_RATIO)),
-    })
+    match copies.address_matters() {
+        true => info(format!("{found}: align read buffers of 128 KiB or more (docs/buffer-sizes.md)")),
+        false => good(format!("{found} ({}× or more where addresses matter)", copy_probe::SLOW_RATIO)),
+    }
 }
 
-fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
-    const NAME: &str = "clock";
+fn clock(environment: &MachineEnvironment) -> Option<Finding> {
     let source = environment.cpu.clock_source.as_deref()?;
     // Those that the vDSO reads without a system call (vdso(7)); acpi_pm and hpet take one.
     Some(match source {
-        "hpet" | "acpi_pm" | "jiffies" => info(
-            NAME,
-            format!("{source}: every reading is a system call; boot with clocksource=tsc if the CPU has a stable one"),
-        ),
-        source => good(NAME, source),
+        "hpet" | "acpi_pm" | "jiffies" => info(format!(
+            "{source}: every reading is a system call; boot with clocksource=tsc if the CPU has a stable one"
+        )),
+        source => good(source),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn state(of: Option<Symptom>) -> State {
-        of.expect("a symptom").state
-    }
 
     #[test]
     fn findings_to_fix_have_a_command() {
@@ -394,7 +360,7 @@ mod tests {
             steal_since_boot: Some(0.1),
             busy: Some(1.5),
             busiest: vec![("cc1".into(), 77, 0.94), ("rustc".into(), 78, 0.4)],
-            files: Some(Limit { soft: 1024, hard: 2048 }),
+            files: Limit { soft: 1024, hard: 2048 },
             backlog: Some(128),
             copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.6 }),
             is_ring_filtered: false,
@@ -442,7 +408,7 @@ mod tests {
             steal_since_boot: Some(0.0004),
             busy: Some(0.0),
             busiest: Vec::new(),
-            files: Some(Limit { soft: 8192, hard: 8192 }),
+            files: Limit { soft: 8192, hard: 8192 },
             backlog: Some(4096),
             copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.11 }),
             is_ring_filtered: false,
@@ -454,13 +420,15 @@ mod tests {
         // A moment without steal does not contradict a session that met some.
         assert!(text.contains("the host took 0.0 % of the CPUs in these 3 s, < 0.1 % since boot"), "{text}");
         // As in a container, whose sysctl is the host's.
-        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), State::Info);
+        let filtered = io_uring(&environment, &Facts { is_ring_filtered: true, ..facts });
+        assert_eq!(filtered.expect("a finding").0, State::Info);
     }
 
     #[test]
     fn unknown_facts_have_no_finding() {
-        let found = symptoms(&MachineEnvironment::default(), &Facts::default());
-        assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor"]);
-        assert_eq!(state(governor(&MachineEnvironment::default())), State::Info);
+        let files = Limit { soft: 8192, hard: 8192 };
+        let found = symptoms(&MachineEnvironment::default(), &Facts { files, ..Facts::default() });
+        assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor", "open files"]);
+        assert_eq!(found[0].state, State::Info);
     }
 }

@@ -60,13 +60,13 @@ pub struct Failure {
 
 impl Failure {
     /// Wrong usage.
-    pub fn usage(message: impl Into<String>) -> Failure {
-        Failure { code: USAGE, message: message.into() }
+    pub fn usage(message: impl ToString) -> Failure {
+        Failure { code: USAGE, message: message.to_string() }
     }
 
     /// A failure of the machine or of bytegauge.
-    pub fn failed(message: impl Into<String>) -> Failure {
-        Failure { code: FAILED, message: message.into() }
+    pub fn failed(message: impl ToString) -> Failure {
+        Failure { code: FAILED, message: message.to_string() }
     }
 
     /// Standard output could not be written in full.
@@ -83,6 +83,16 @@ impl Failure {
     }
 }
 
+/// The result of wrong usage.
+pub fn usage<T>(message: impl ToString) -> Result<T, Failure> {
+    Err(Failure::usage(message))
+}
+
+/// The result of a failure of the machine or of bytegauge.
+pub fn failed<T>(message: impl ToString) -> Result<T, Failure> {
+    Err(Failure::failed(message))
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -91,19 +101,19 @@ impl fmt::Display for Failure {
 
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Failure {
-        Failure::usage(error.to_string())
+        Failure::usage(error)
     }
 }
 
 impl From<EndError> for Failure {
     fn from(error: EndError) -> Failure {
-        Failure::failed(error.to_string())
+        Failure::failed(error)
     }
 }
 
 impl From<MeshFileError> for Failure {
     fn from(error: MeshFileError) -> Failure {
-        Failure::failed(error.to_string())
+        Failure::failed(error)
     }
 }
 
@@ -127,7 +137,7 @@ impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Failure {
         match error {
             ImportError::Store(error) => error.into(),
-            _ => Failure::usage(error.to_string()),
+            _ => Failure::usage(error),
         }
     }
 }
@@ -147,7 +157,7 @@ impl From<RunError> for Failure {
         match error {
             RunError::Store(error) => error.into(),
             RunError::Refused(text) => Failure::usage(text),
-            _ => Failure::failed(error.to_string()),
+            _ => Failure::failed(error),
         }
     }
 }

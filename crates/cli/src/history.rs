@@ -9,7 +9,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, is_same_system, note_between, of_plan, older};
-use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
+use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, usage};
 use crate::{args, design_flags, stored, terminal};
 
 /// `bytegauge report compare BEFORE AFTER`.
@@ -22,10 +22,10 @@ pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let before = sessions_before(&store, before, &after)?;
     if let Some(both) = before.iter().find(|id| after.contains(id)) {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "session {both} is on both sides, but a session cannot be compared with itself: name an earlier one first, then a \
              later one"
-        )));
+        ));
     }
     tell(&store, &before, &after, matches)
 }
@@ -34,9 +34,9 @@ pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn save_as(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let Some(name) = args::text(matches, "save") else { return Ok(None) };
     if name.is_empty() || name.parse::<i64>().is_ok() || name.len() > 100 || name.chars().any(char::is_control) {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "--save: `{name}` is not a name: use a word such as main or v1.2 (numbers name sessions)"
-        )));
+        ));
     }
     Ok(Some(name.to_owned()))
 }
@@ -58,7 +58,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         settings.margin = Some(design_flags::share("margin", margin, MARGINS)?);
     }
     let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
-        return Err(Failure::usage("there is no earlier session: `bytegauge report list` lists all"));
+        return usage("there is no earlier session: `bytegauge report list` lists all");
     };
     let one = &before[0].record;
     if before.iter().chain(&after).any(|session| !is_same_system(one, &session.record)) {
@@ -113,16 +113,16 @@ fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
         let mut numbers: Vec<i64> = cut_off.iter().map(|summary| summary.id.0).collect();
         numbers.sort_unstable();
         let listed: Vec<String> = numbers.iter().map(i64::to_string).collect();
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "`{name}` is not complete (session {}), but only complete sessions are compared: continue with \
              --resume, or measure it again with --save {name}",
             listed.join(", ")
-        )));
+        ));
     }
     if ids.is_empty() {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "no session is saved as `{name}`: measure one with --save {name}, or give a session's number"
-        )));
+        ));
     }
     Ok(ids)
 }
@@ -141,17 +141,17 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
         ids = of_the_same_plan(&store, one)?;
     }
     if ids.len() < 2 {
-        return Err(Failure::usage(
+        return usage(
             "--across: there is only one session of this plan: measure it again, or name several (`bytegauge \
              report list` lists them)",
-        ));
+        );
     }
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
     if sessions.iter().any(|session| !is_same_question(&session.record, &sessions[0].record)) {
-        return Err(Failure::usage(
+        return usage(
             "--across: these sessions ran different programs, or measured something else of them: name sessions of one question",
-        ));
+        );
     }
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
     if sessions.iter().any(|session| !is_same_system(&session.record, &sessions[0].record)) {
@@ -162,7 +162,7 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
         Some("text") | None => {
             terminal::print_styled(&stored::style(&path), |style| across::render(&view, style));
         }
-        Some(other) => return Err(Failure::usage(format!("--across has no format {other}: use text or json"))),
+        Some(other) => return usage(format!("--across has no format {other}: use text or json")),
     }
     let holds = !view.tests.is_empty() && view.tests.iter().all(|test| test.state == across::AcrossState::Certain);
     Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })

@@ -17,7 +17,7 @@ use bytegauge_traffic::keeper::Leftovers;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
-use crate::exit_code::{self, DONE, Failure, HOST_LOST, INTERRUPTED};
+use crate::exit_code::{self, DONE, Failure, HOST_LOST, INTERRUPTED, usage};
 use crate::interval_lines::Listing;
 use crate::json_stream::JsonLines;
 use crate::progress::Display;
@@ -37,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return go_on(&resume::by_its_own_words(matches, None)?, matches);
     };
     if args::text(matches, "only").is_some() {
-        return Err(Failure::usage("--only names plans of `bytegauge run survey`: leave it out"));
+        return usage("--only names plans of `bytegauge run survey`: leave it out");
     }
     let name = &*plan.to_string_lossy();
     let is_file = name.ends_with(".toml") || name.contains('/');
@@ -270,7 +270,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::time_ns(matches, "max-time")?;
     if until_proven && plan.analyses == 1 {
-        return Err(Failure::usage("--until: with --analyses 1 there is no further analysis: leave one of them out"));
+        return usage("--until: with --analyses 1 there is no further analysis: leave one of them out");
     }
     let plant = if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);

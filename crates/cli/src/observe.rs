@@ -15,7 +15,7 @@ use bytegauge_sys::new_file;
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, failed, usage};
 use crate::{args, interrupt, measure, print, terminal, tune};
 
 /// Default of `--time`.
@@ -41,15 +41,13 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let time_ns = args::parsed::<Nanos>(matches, "time")?.map_or(TIME_NS, |time| time.0);
     let sample_ns = args::parsed::<Nanos>(matches, "sample")?.map_or(SAMPLE_NS, |time| time.0);
     if sample_ns < SAMPLE_MIN_NS || time_ns < sample_ns {
-        return Err(Failure::usage(
-            "--sample takes 1ms or more, and --time no less than --sample: --time 5s --sample 100ms",
-        ));
+        return usage("--sample takes 1ms or more, and --time no less than --sample: --time 5s --sample 100ms");
     }
-    let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
+    let words = args::command(matches);
     let (pid, started) = match (matches.get_one::<u32>("pid"), words.is_empty()) {
         (Some(pid), _) => (*pid, None),
         (None, true) => {
-            return Err(Failure::usage("observe needs a program: give --pid PID, or -- COMMAND to start one"));
+            return usage("observe needs a program: give --pid PID, or -- COMMAND to start one");
         }
         (None, false) => {
             tune::must_be_there(&words)?;
@@ -95,8 +93,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn failure(error: &ObserveError) -> Failure {
     match error {
-        ObserveError::System { .. } => Failure::failed(error.to_string()),
-        _ => Failure::usage(error.to_string()),
+        ObserveError::System { .. } => Failure::failed(error),
+        _ => Failure::usage(error),
     }
 }
 
@@ -141,7 +139,7 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
             Err(error) => return Err(unwritten(&path, &error)),
         }
     }
-    Err(Failure::failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output")))
+    failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output"))
 }
 
 /// The lines of the screen. Each may contain text from outside, with any characters.

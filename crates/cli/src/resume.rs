@@ -10,7 +10,7 @@ use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 use crate::{args, design_flags, stored};
 
 /// A session to continue.
@@ -44,9 +44,8 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
     let Begun { plan, .. } = &begun;
     for (factor, text) in args::factors(matches, plan.workload)? {
-        let error = |error| args::wrong(&factor.flag(), error);
-        let mut asked: Vec<String> =
-            factor.kind.parse_list(&text).map_err(error)?.iter().map(|level| factor.kind.compact(level)).collect();
+        let asked = factor.kind.parse_list(&text).map_err(args::wrong(&factor.flag()))?;
+        let mut asked: Vec<String> = asked.iter().map(|level| factor.kind.compact(level)).collect();
         let mut levels = levels(plan, factor);
         asked.sort_unstable();
         levels.sort_unstable();
@@ -55,9 +54,9 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
         }
     }
     if let Some(flag) = UNREAD.split(' ').find(|name| args::is_given(matches, name)) {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "--{flag} is that of session {id}: leave it out to continue, or start a new session without --resume"
-        )));
+        ));
     }
     let mut design = PlanSpec::named(&plan.name, plan.workload);
     design_flags::apply(&mut design, matches)?;
@@ -88,21 +87,21 @@ fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) 
     if name == plan.name || name == workload.row().name && workload == plan.workload && is_unnamed() {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    usage(format!(
         "session {id} belongs to the plan {}, but this command is {name}: continue it with `bytegauge run --resume {id}`, or \
          leave out --resume to begin a new session",
         plan.name
-    )))
+    ))
 }
 
 /// A session that can be continued: to its next analysis, or with `--until` to its last one.
 fn begun(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Begun, Failure> {
     let record = store.session(session)?;
     if record.imported {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "session {session} was measured elsewhere and imported: show it with `bytegauge report {session}`, or start a \
              new one"
-        )));
+        ));
     }
     let plan = stored_plan(session, record.plan)?;
     let state = AnalysisState::of(&store.groups(session)?);
@@ -157,10 +156,10 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
     if let Some(task) = asked.task.as_ref().filter(|_| of_task.into_iter().any(given))
         && begun.task.as_ref().is_some_and(|begun| parts(begun) != parts(task))
     {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "session {session} was begun with another command, or measures something else of it: leave that out to continue, or start \
              a new session without --resume"
-        )));
+        ));
     }
     let design = [
         ("time", asked.budget_ns.to_string(), begun.budget_ns.to_string()),

@@ -28,7 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         line.iter_mut().for_each(|line| line.put(&step));
     };
     let harness = harness_check::run(scale, seed, &mut show);
-    let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
+    let harness = harness.map_err(Failure::failed)?;
     let simulated = verify::run(scale, seed, |done, total, what| show(done as u64, total as u64, what));
     line.iter_mut().for_each(Line::remove);
     let measured = harness.len();

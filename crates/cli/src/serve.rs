@@ -11,7 +11,7 @@ use bytegauge_serve::{ServeRole, Served, Server};
 use clap::{ArgMatches, Command};
 
 use crate::command_line::option::valued;
-use crate::exit_code::{DONE, Failure};
+use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, interrupt, terminal};
 
 /// The prefix of an address of datagrams.
@@ -56,19 +56,19 @@ pub fn command() -> Command {
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Failure::usage("serve needs a role: give echo, sink or source"));
+        return usage("serve needs a role: give echo, sink or source");
     };
     let role = role(name, matches)?;
     let engine: Engine = args::needed(matches, "engine")?;
     if engine == Engine::Null {
-        return Err(Failure::usage("--engine: null moves no bytes and cannot serve: use epoll"));
+        return usage("--engine: null moves no bytes and cannot serve: use epoll");
     }
     if !engine.suits(&Transport::Tcp) {
-        return Err(Failure::usage(format!("--engine: {engine} carries datagrams, not connections: use epoll")));
+        return usage(format!("--engine: {engine} carries datagrams, not connections: use epoll"));
     }
     let threads: usize = args::needed(matches, "threads")?;
     if !(1..=THREADS_MAX).contains(&threads) {
-        return Err(Failure::usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}")));
+        return usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}"));
     }
     let datagrams = args::text(matches, "listen").and_then(|place| place.strip_prefix(UDP));
     let place: Place = match datagrams {
@@ -76,9 +76,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         None => args::needed(matches, "listen")?,
     };
     if place.is_iperf3() {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "--listen: {place} is for clients: use HOST:PORT, or start an iperf3 server with: iperf3 -s"
-        )));
+        ));
     }
     let stop = interrupt::stop_on_signals()?;
     let server = match datagrams {
@@ -101,18 +101,14 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The address of datagrams, if no other flag is about connections.
 fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<Place, Failure> {
     if role != ServeRole::Echo {
-        return Err(Failure::usage("--listen: udp: is for serve echo without --request and --response"));
+        return usage("--listen: udp: is for serve echo without --request and --response");
     }
     if args::is_given(matches, "engine") {
-        return Err(Failure::usage(
-            "--engine does not go with --listen udp:, which takes one datagram a call: leave it out",
-        ));
+        return usage("--engine does not go with --listen udp:, which takes one datagram a call: leave it out");
     }
-    let place = place.parse::<Place>().map_err(|error| Failure::usage(format!("--listen: {error}")))?;
+    let place = place.parse::<Place>().map_err(args::wrong("listen"))?;
     match place {
-        Place::Path(_) | Place::Iperf3(_) => {
-            Err(Failure::usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000"))
-        }
+        Place::Path(_) | Place::Iperf3(_) => usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000"),
         place => Ok(place),
     }
 }
@@ -122,7 +118,7 @@ fn role(name: &str, matches: &ArgMatches) -> Result<ServeRole, Failure> {
         let Some(Bytes(bytes)) = args::parsed(matches, flag)? else { return Ok(None) };
         match (1..=MESSAGE_MAX).contains(&bytes) {
             true => Ok(Some(bytes as usize)),
-            false => Err(Failure::usage(format!("--{flag}: {bytes} bytes are out of range: use 1 to 1G"))),
+            false => usage(format!("--{flag}: {bytes} bytes are out of range: use 1 to 1G")),
         }
     };
     Ok(match name {

@@ -18,7 +18,7 @@ use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
 use crate::command_line::option::LATEST;
-use crate::exit_code::{DONE, Failure, code_of};
+use crate::exit_code::{DONE, Failure, code_of, usage};
 use crate::{args, earlier_sessions, page, session_list, terminal};
 
 /// Where the results are.
@@ -75,9 +75,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
             }
         },
         (None, _) => {
-            return Err(Failure::usage(
-                "several sessions are shown on a page: add --html page.html, or name one session",
-            ));
+            return usage("several sessions are shown on a page: add --html page.html, or name one session");
         }
     };
     let strict = matches.get_flag("strict");
@@ -125,7 +123,7 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     let format =
         args::text(matches, "from").and_then(|name| FORMATS.iter().find(|row| row.name == name)).map(|row| row.value);
     let mut map = Vec::new();
-    for list in matches.get_many::<String>("map").unwrap_or_default() {
+    for list in args::texts(matches, "map") {
         for pair in list.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (ours, theirs) = pair.split_once('=').ok_or_else(|| {
                 Failure::usage(format!("--map {pair}: write OURS=THEIRS, such as read_size=read_buffer_bytes"))
@@ -161,7 +159,7 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn interval(matches: &ArgMatches) -> Result<Option<Nanos>, Failure> {
     let interval = args::parsed::<Nanos>(matches, "interval")?;
     if interval.is_some_and(|interval| interval < SHORTEST_INTERVAL) {
-        return Err(Failure::usage(format!("--interval: bins are a millisecond long, so {SHORTEST_INTERVAL} or more")));
+        return usage(format!("--interval: bins are a millisecond long, so {SHORTEST_INTERVAL} or more"));
     }
     Ok(interval)
 }
@@ -188,7 +186,7 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<R
 pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
     if fit_max == Some(0) {
-        return Err(Failure::usage("--fit-max takes a size of 1 B or more: --fit-max 64K"));
+        return usage("--fit-max takes a size of 1 B or more: --fit-max 64K");
     }
     let objective = matches.try_get_one::<String>("objective").ok().flatten();
     let objective = objective.and_then(|name| serde_json::from_value(name.as_str().into()).ok());
@@ -205,14 +203,14 @@ pub fn check_objective<'a>(
     if tests.any(|spec| spec.has_cost(asked)) {
         return Ok(());
     }
-    Err(Failure::usage(match asked {
+    usage(match asked {
         Cost::GapP99 => {
             format!("--objective gap-p99: {whose} has no replies in parts (--response-chunk or --response-header)")
         }
         Cost::P99 => format!("--objective p99: {whose} has no calls; use time or cpu"),
         Cost::Urgent => format!("--objective urgent: {whose} has no urgent messages (--urgent)"),
         _ => format!("--objective cpu: {whose} has one kind of cost; leave it out"),
-    }))
+    })
 }
 
 /// Refuses a `--group` that a plan or a session does not have.
@@ -225,7 +223,7 @@ pub fn check_group<'a>(
         None => Ok(()),
         Some(named) => {
             let known: Vec<String> = ids.map(ToString::to_string).collect();
-            Err(Failure::usage(format!("--group {named}: {whose} has {}", known.join(", "))))
+            usage(format!("--group {named}: {whose} has {}", known.join(", ")))
         }
     }
 }

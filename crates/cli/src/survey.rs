@@ -10,7 +10,7 @@ use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use clap::{ArgMatches, Id};
 
-use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, verdict_code};
+use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, usage, verdict_code};
 use crate::measure::Shown;
 use crate::{args, design_flags, interrupt, measure, page, stored, terminal};
 
@@ -29,7 +29,7 @@ pub const SURVEY: &str = "survey";
 /// `bytegauge run survey`.
 pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(other) = matches.ids().map(Id::as_str).find(|id| args::is_given(matches, id) && !OPTIONS.contains(id)) {
-        return Err(Failure::usage(format!("--{other} does not work with run survey: leave it out, or run one plan")));
+        return usage(format!("--{other} does not work with run survey: leave it out, or run one plan"));
     }
     let budget_ns = args::time_ns(matches, "time")?.unwrap_or(SURVEY_NS);
     let steps = steps(matches)?;
@@ -42,7 +42,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let planned = |step: &SurveyStep| planned(step, &steps, budget_ns, seed, is_gentle);
     let planned = steps.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
     if let Some(Err(why)) = planned.first().filter(|_| planned.iter().all(Result::is_err)) {
-        return Err(Failure::usage(format!("nothing of the survey can be measured: {}: {why}", steps[0].plan)));
+        return usage(format!("nothing of the survey can be measured: {}: {why}", steps[0].plan));
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
@@ -138,10 +138,7 @@ fn steps(matches: &ArgMatches) -> Result<Vec<SurveyStep>, Failure> {
     let named: Vec<&str> = only.split(',').map(str::trim).collect();
     if let Some(unknown) = named.iter().find(|name| STEPS.iter().all(|step| step.plan != **name)) {
         let known: Vec<&str> = STEPS.iter().map(|step| step.plan).collect();
-        return Err(Failure::usage(format!(
-            "--only: `{unknown}` is not a part of the survey: use {}",
-            known.join(", ")
-        )));
+        return usage(format!("--only: `{unknown}` is not a part of the survey: use {}", known.join(", ")));
     }
     Ok(STEPS.iter().copied().filter(|step| named.contains(&step.plan)).collect())
 }

@@ -1,8 +1,6 @@
 //! `tune`: the user's own program over options of its sockets, or over values of one of its settings, as a workload like
 //! any other.
 
-use std::path::PathBuf;
-
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
 use bytegauge_plan::PlanSpec;
@@ -12,10 +10,10 @@ use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
-use bytegauge_sys::program_file::is_program;
+use bytegauge_sys::program_file::find_program;
 use clap::ArgMatches;
 
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 use crate::{args, measure, resume, stored, tune_options, tune_service_flags};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
@@ -41,28 +39,24 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     if let Some(pid) = matches.get_one::<u32>("pid") {
         if takes_values(matches) {
-            return Err(Failure::usage(
-                "--pid changes sockets of a running program, and --values an argument: leave one out",
-            ));
+            return usage("--pid changes sockets of a running program, and --values an argument: leave one out");
         }
         if let Some((factor, _)) = args::factors(matches, Workload::Tune)?.first() {
-            return Err(Failure::usage(format!(
+            return usage(format!(
                 "--{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
                 factor.flag()
-            )));
+            ));
         }
         return tune_service_flags::tune(spec, *pid, matches);
     }
     if let Some(name) = ["port", "peer", "max-harm", "yes"].into_iter().find(|name| is_named(name)) {
-        return Err(Failure::usage(format!(
-            "--{name} is for a program that runs already: add its --pid, or leave it out"
-        )));
+        return usage(format!("--{name} is for a program that runs already: add its --pid, or leave it out"));
     }
     let of_options = ["option", "sysctl", "on", "crossed"].into_iter().find(|name| args::is_given(matches, name));
     if let Some(name) = of_options.filter(|_| takes_values(matches)) {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "--{name} changes sockets or their network, and {{value}} or --values an argument: tune one of them at a time"
-        )));
+        ));
     }
     if !takes_values(matches) {
         return tune_options::tune(spec, matches);
@@ -80,8 +74,8 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
 fn takes_values(matches: &ArgMatches) -> bool {
     let of_values = ["values", "now", "recommendation"].iter().any(|name| args::text(matches, name).is_some());
     let texts = ["load", "start", "prepare"].iter().filter_map(|name| args::text(matches, name));
-    let words = matches.get_many::<String>("command").into_iter().flatten().map(String::as_str);
-    of_values || texts.chain(words).any(|word| word.contains("{value}") || word.contains("/value}"))
+    of_values
+        || texts.chain(args::texts(matches, "command")).any(|word| word.contains("{value}") || word.contains("/value}"))
 }
 
 /// The task, from the flags; `command` and `server` come from elsewhere if they are given.
@@ -91,31 +85,31 @@ pub fn task_of(
     server: Option<Vec<String>>,
 ) -> Result<ProgramTask, Failure> {
     let is_server_given = server.is_some();
-    let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
+    let words = args::command(matches);
     let load = args::text(matches, "load").map(by_shell);
     let given: Vec<Vec<String>> =
         command.into_iter().chain(Some(words).filter(|w| !w.is_empty())).chain(load).collect();
     let command = match <[Vec<String>; 1]>::try_from(given) {
         Ok([words]) => words,
         Err(none) if none.is_empty() && is_server_given => {
-            return Err(Failure::usage(
+            return usage(
                 "ab needs a command: --a and --b start servers, and the measured command is their client: write it last, bytegauge ab \
                  --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
-            ));
+            );
         }
         Err(none) if none.is_empty() && args::text(matches, "start").is_some() => {
-            return Err(Failure::usage(
+            return usage(
                 "tune needs a command next to --start, the client that is measured: as --load 'CLIENT …', or last: -- CLIENT …",
-            ));
+            );
         }
         Err(none) if none.is_empty() => {
-            return Err(Failure::usage(
+            return usage(
                 "tune needs a command: write it last: bytegauge tune -- ./program data; to vary one of its arguments, write {value} in \
                  its place: bytegauge tune --values 4K..1M -- dd if=/dev/zero of=/dev/null bs={value} count={1G/value}",
-            ));
+            );
         }
         Err(_) => {
-            return Err(Failure::usage("the command is given twice: use only one of --, --load and cmd:"));
+            return usage("the command is given twice: use only one of --, --load and cmd:");
         }
     };
     let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
@@ -124,7 +118,7 @@ pub fn task_of(
     }
     if let Metric::Counter(name) = &metric {
         // Opened once, so that an unknown name is reported before anything runs.
-        Counter::open(NetworkTables::own(), name).map_err(|error| Failure::usage(format!("--metric: {error}")))?;
+        Counter::open(NetworkTables::own(), name).map_err(args::wrong("metric"))?;
     }
     let prepare = args::text(matches, "prepare").map(by_shell);
     let server = server_of(matches, server)?;
@@ -134,16 +128,16 @@ pub fn task_of(
 fn server_of(matches: &ArgMatches, named: Option<Vec<String>>) -> Result<Option<ServerTask>, Failure> {
     let start = args::text(matches, "start").map(by_shell);
     if named.is_some() && start.is_some() {
-        return Err(Failure::usage("the server is given twice: use only one of start: and --start"));
+        return usage("the server is given twice: use only one of start: and --start");
     }
     let ready = args::parsed::<ReadyWhen>(matches, "ready")?;
     let (command, ready) = match (named.or(start), ready) {
         (None, None) if args::text(matches, "stop").is_none() => return Ok(None),
-        (None, _) => return Err(Failure::usage("--ready and --stop need a server: add --start")),
+        (None, _) => return usage("--ready and --stop need a server: add --start"),
         (Some(_), None) => {
-            return Err(Failure::usage(
+            return usage(
                 "a server needs --ready, which tells when it accepts connections: use tcp:PORT, unix:PATH or regex:RE",
-            ));
+            );
         }
         (Some(command), Some(ready)) => (command, ready),
     };
@@ -190,22 +184,20 @@ fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String
         }
     }
     let Some(default) = args::text(matches, "now") else { return Ok((list, None)) };
-    let alone = parse(default).map_err(|error| Failure::usage(format!("--now: {error}")))?;
+    let alone = parse(default).map_err(args::wrong("now"))?;
     if alone.len() != 1 {
-        return Err(Failure::usage(format!("--now: `{default}` is several values: give the present one")));
+        return usage(format!("--now: `{default}` is several values: give the present one"));
     }
     // A value that is a size in the list is a size here as well.
     let more = format!("{list},{default}");
-    let known = parse(&list).map_err(|error| Failure::usage(format!("--values: {error}")))?;
+    let known = parse(&list).map_err(args::wrong("values"))?;
     if let Ok(levels) = parse(&more) {
         return Ok((more, levels.last().cloned()));
     }
     let as_written = |level: &&Level| **level == alone[0] || level.number().is_some_and(|n| Some(n) == bytes(default));
     match known.iter().find(as_written).cloned() {
         Some(level) => Ok((list, Some(level))),
-        None => Err(Failure::usage(format!(
-            "--now {default} and --values {list} have different units: write both in the same way"
-        ))),
+        None => usage(format!("--now {default} and --values {list} have different units: write both in the same way")),
     }
 }
 
@@ -262,9 +254,7 @@ fn advice(matches: &ArgMatches) -> Result<Option<StoredAdvice>, Failure> {
             return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied }));
         }
     }
-    Err(Failure::usage(
-        "no stored session recommends a size: measure one first (`bytegauge run buffer-size`), or list --values",
-    ))
+    usage("no stored session recommends a size: measure one first (`bytegauge run buffer-size`), or list --values")
 }
 
 /// The sizes that a session recommends, each once.
@@ -310,22 +300,13 @@ fn tied(view: &Report, advised: &[AdvisedValue]) -> Vec<Level> {
 /// Refuses a missing program before anything is measured. Commands in a shell are looked up by the shell.
 pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     let Some(program) = words.first().filter(|program| !program.contains('{')) else { return Ok(()) };
-    match found(program) {
+    match find_program(program) {
         Some(_) => Ok(()),
-        None => Err(Failure::usage(format!(
+        None => usage(format!(
             "the command `{program}` was not found, or may not be run: check its name, or give its whole path; words for a shell \
              (cd, pipes, variables) need one: sh -c '…'"
-        ))),
+        )),
     }
-}
-
-/// The file of a program, as a shell finds it.
-pub fn found(program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| is_program(path));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
 }
 
 #[cfg(test)]

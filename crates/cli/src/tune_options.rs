@@ -17,13 +17,14 @@ use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, Plan, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::network::network_option;
 use bytegauge_sys::option::available_congestion;
+use bytegauge_sys::program_file::find_program;
 use bytegauge_sys::seccomp;
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::program::default_level;
 use bytegauge_tune::{Kernel, Watched, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
-use crate::exit_code::{Failure, INTERRUPTED};
+use crate::exit_code::{Failure, INTERRUPTED, failed, usage};
 use crate::{args, design_flags, interrupt, measure, print, terminal, tune};
 
 /// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
@@ -54,7 +55,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         Some(_) => ChangedProgram::Server,
     });
     if on != ChangedProgram::Client && task.server.is_none() {
-        return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
+        return usage(format!("--on {on} needs a server: add --start and --ready"));
     }
     // The program as it is alone: wrong flags are reported before it runs.
     let unchanged = ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() };
@@ -84,7 +85,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         let needs_sockets = tried.is_empty() || tried.iter().flatten().any(|change| change.option().is_some());
         if needs_sockets && changes.seen().all(|(_, seen)| seen.opened.is_empty()) {
             let all = changes.seen().fold(SocketsSeen::default(), |all, (_, seen)| all.plus(seen.clone()));
-            return Err(Failure::failed(format!("no socket of the program can be changed: {}", all.why_unchanged())));
+            return failed(format!("no socket of the program can be changed: {}", all.why_unchanged()));
         }
     } else if tried.is_empty() {
         // A dry run starts nothing: the sockets are not known.
@@ -116,16 +117,10 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             changes.filter_ns = seccomp::cost_ns().ok();
         }
     }
-    let sets = if matches.get_flag("crossed") {
-        crossed(&tried)
-    } else {
-        tried.concat().into_iter().map(|one| vec![one]).collect()
-    };
+    let sets = sets(matches, &tried);
     if sets.is_empty() {
         let why = changes.not_tried.join("; ");
-        return Err(Failure::usage(format!(
-            "nothing is left to try: {why}: name other values with --option or --sysctl"
-        )));
+        return usage(format!("nothing is left to try: {why}: name other values with --option or --sysctl"));
     }
     let names: Vec<String> =
         [AS_IT_IS.to_owned()].into_iter().chain(sets.into_iter().map(|set| changes.add(set))).collect();
@@ -167,33 +162,32 @@ fn first_runs(changes: usize) -> u64 {
 
 /// Refuses a program that a filter cannot follow, before it is started.
 pub fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
-    let Some(path) = words.first().and_then(|program| tune::found(program)) else { return Ok(()) };
+    let Some(path) = words.first().and_then(|program| find_program(program)) else { return Ok(()) };
     let mut head = [0; 5];
     let is_read = File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
     // ELFCLASS32 (elf(5)).
     if is_read && head == *b"\x7fELF\x01" {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "{} is a 32-bit program, whose calls cannot be followed: use a 64-bit build of it",
             path.display()
-        )));
+        ));
     }
     // The folder of this process belongs to its effective user (proc(5)).
     let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
     let is_of_another_user = |file: Metadata| file.mode() & SET_USER_ID != 0 && Some(file.uid()) != own;
     if fs::metadata(&path).is_ok_and(is_of_another_user) {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "{} runs as the owner of its file (set-user-id), which the kernel forbids under a filter: run bytegauge as that user, or \
              tune a copy without that bit",
             path.display()
-        )));
+        ));
     }
     Ok(())
 }
 
 /// The changes of each flag of that name, such as `--option`.
 pub fn named(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<OptionChange>>, Failure> {
-    let given = matches.get_many::<String>(flag).into_iter().flatten();
-    given.map(|text| parse(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))).collect()
+    args::texts(matches, flag).map(parse).collect::<Result<_, _>>().map_err(args::wrong(flag))
 }
 
 /// The same, as changes of a program.
@@ -203,12 +197,9 @@ pub fn options(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<ProgramChange
 
 /// The changes of each flag that sets kernel settings, such as `--sysctl`.
 pub fn sysctls(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<ProgramChange>>, Failure> {
-    let given = matches.get_many::<String>(flag).into_iter().flatten();
-    let parsed = |text: &String| {
-        let changes = parse_sysctl(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))?;
-        Ok(changes.into_iter().map(ProgramChange::Sysctl).collect())
-    };
-    given.map(parsed).collect()
+    let given: Result<Vec<_>, _> = args::texts(matches, flag).map(parse_sysctl).collect();
+    let sets = given.map_err(args::wrong(flag))?.into_iter();
+    Ok(sets.map(|set| set.into_iter().map(ProgramChange::Sysctl).collect()).collect())
 }
 
 /// The values that this machine has of settings of the kernel.
@@ -244,8 +235,11 @@ pub fn with_values(
     Ok((resolve(&spec, &catalog, seed)?, catalog))
 }
 
-/// Every combination of one change of each list.
-pub fn crossed<T: Clone>(lists: &[Vec<T>]) -> Vec<Vec<T>> {
+/// The sets of changes to try: each change alone, or with `--crossed` every combination of one change of each list.
+pub fn sets<T: Clone>(matches: &ArgMatches, lists: &[Vec<T>]) -> Vec<Vec<T>> {
+    if !matches.get_flag("crossed") {
+        return lists.concat().into_iter().map(|one| vec![one]).collect();
+    }
     lists.iter().fold(vec![Vec::new()], |sets, list| {
         let with = |set: &Vec<T>| {
             list.iter().map(|one| [set.as_slice(), std::slice::from_ref(one)].concat()).collect::<Vec<_>>()

@@ -20,7 +20,7 @@ use bytegauge_traffic::program::running_service::{ServiceLock, ServiceSocket, Se
 use bytegauge_traffic::wait_sampler::is_within_machine;
 use clap::ArgMatches;
 
-use crate::exit_code::{DONE, Failure};
+use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, design_flags, measure, print, terminal, tune_options};
 
 /// More connections are changed only on request.
@@ -68,15 +68,13 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
     let not_tried = in_force.map(|set| format!("{}: all have it already", add(&mut none, set))).collect();
     if changes.is_empty() {
         let (all, listed) = (counted(connections, "connection"), found.listed.join("\n"));
-        return Err(Failure::usage(format!(
-            "--option names what {all} of {service} have already: name another value\n{listed}"
-        )));
+        return usage(format!("--option names what {all} of {service} have already: name another value\n{listed}"));
     }
     if connections > CONNECTIONS_MAX && !matches.get_flag("yes") {
         let ms = connections * SWITCH_US / 1000;
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "{service} has {connections} connections, and a switch of all takes about {ms} ms: add --yes to change them, or --peer to change fewer"
-        )));
+        ));
     }
     let mut task = SocketChanges { service: Some(service.clone()), not_tried, ..SocketChanges::default() };
     let names: Vec<String> = changes.into_iter().map(|set| add(&mut task, set)).collect();
@@ -126,48 +124,45 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
     let mut lists = tune_options::named(matches, "option")?;
     for change in lists.iter().flatten() {
         if let Switching::Never(why) = change.row().switching {
-            return Err(Failure::usage(format!(
+            return usage(format!(
                 "--option {change}: {} is not switched on a running program, since {why}: let bytegauge start it (tune -- COMMAND)",
                 change.row().name
-            )));
+            ));
         }
     }
     // As it is, a running program is measured in any case.
     lists.iter_mut().for_each(|list| list.retain(|change| change.level.is_some()));
     lists.retain(|list| !list.is_empty());
     if lists.is_empty() {
-        return Err(Failure::usage(
+        return usage(
             "--pid needs a value to compare with the present one, which auto and unset mean for a running program: name it, such as \
              --option nodelay=on or --option notsent-lowat=128K",
-        ));
+        );
     }
-    Ok(match matches.get_flag("crossed") {
-        true => tune_options::crossed(&lists),
-        false => lists.concat().into_iter().map(|one| vec![one]).collect(),
-    })
+    Ok(tune_options::sets(matches, &lists))
 }
 
 fn metric(matches: &ArgMatches) -> Result<Metric, Failure> {
     match args::parsed::<Metric>(matches, "metric")? {
         None => Ok(Metric::Cpu),
         Some(metric @ (Metric::Cpu | Metric::Wall | Metric::Counter(_) | Metric::Command(..))) => Ok(metric),
-        Some(other) => Err(Failure::usage(format!(
+        Some(other) => usage(format!(
             "--metric {other}: bytegauge does not read what a running program prints: use cpu (CPU time for 1 GiB), wall (time for 1 GiB), \
              counter:NAME (events for 1 GiB), prom:URL#NAME (a counter of its Prometheus exporter), or cmd:, cmd-time: or cmd-total: with a command that asks it"
-        ))),
+        )),
     }
 }
 
 /// The program that the flags name.
 fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
-    let gone = || Failure::usage(ObserveError::NoProcess(pid).to_string());
+    let gone = || Failure::usage(ObserveError::NoProcess(pid));
     let port = matches.get_one::<u16>("port").copied();
     let peer = matches.get_one::<IpAddr>("peer").map(IpAddr::to_canonical);
     if port.is_none() && peer.is_none() {
-        return Err(Failure::usage(
+        return usage(
             "--pid needs --port, the port at which the program listens, or --peer, the address of the other ends: which connections \
              are to be changed?",
-        ));
+        );
     }
     let trial_ns = args::time_ns(matches, "time")?.unwrap_or(BUDGET_NS) / TRIALS;
     Ok(RunningService {
@@ -248,6 +243,6 @@ fn each(service: &RunningService, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> R
         ObserveError::System { source, .. } => {
             Failure::failed(format!("the sockets of process {pid} cannot be read: {source}: try again"))
         }
-        known => Failure::usage(known.to_string()),
+        known => Failure::usage(known),
     })
 }

@@ -8,7 +8,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// One resource limit. [`Limit::UNLIMITED`] in either field means none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// The limit in force.
     pub soft: u64,

@@ -15,7 +15,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use crate::args;
 use crate::command_line::measuring::factor_args;
 use crate::command_line::option::{quiet, seed, switch, valued, with_details};
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 
 /// The kinds of traffic between two hosts.
 const WORKLOADS: [&str; 2] = ["stream", "call"];
@@ -219,10 +219,10 @@ impl MeshFlags {
 /// The external server, as its name is resolved on this host.
 fn server(matches: &ArgMatches) -> Result<Option<Place>, Failure> {
     let Some(text) = args::text(matches, "connect").filter(|text| *text != "auto") else { return Ok(None) };
-    let place = text.parse::<Place>().map_err(|error| Failure::usage(format!("--connect: {error}")))?;
-    let found = address::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
+    let place = text.parse::<Place>().map_err(args::wrong("connect"))?;
+    let found = address::resolved(&place).map_err(args::wrong("connect"))?;
     if !matches!(found, Place::Ip(_)) {
-        return Err(Failure::usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT")));
+        return usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT"));
     }
     Ok(Some(found))
 }

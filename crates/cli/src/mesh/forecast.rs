@@ -8,7 +8,7 @@ use bytegauge_model::{Bytes, Nanos};
 use clap::ArgMatches;
 
 use crate::args;
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 
 /// Time above which a mesh needs `--yes`, nanoseconds: an hour.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
@@ -103,18 +103,18 @@ impl MeshForecast {
         let time_ns = args::parsed(matches, "max-time")?.map_or(TIME_MAX_NS, |Nanos(ns)| ns);
         let bytes = args::parsed(matches, "max-bytes")?.map_or(BYTES_MAX, |Bytes(bytes)| bytes);
         if self.time_ns > time_ns {
-            return Err(Failure::usage(format!(
+            return usage(format!(
                 "this mesh takes about {}, more than {}: use fewer --replicates, --pattern matchings:K, a larger --max-time, or --yes",
                 Nanos(self.time_ns),
                 Nanos(time_ns)
-            )));
+            ));
         }
         if self.bytes > bytes {
-            return Err(Failure::usage(format!(
+            return usage(format!(
                 "this mesh may move {}, more than {}: use a --rate, fewer --replicates, a larger --max-bytes, or --yes",
                 about_bytes(self.bytes),
                 about_bytes(bytes)
-            )));
+            ));
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 
 use super::flags::MeshFlags;
 use super::rendezvous::{self, Rendezvous};
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, failed};
 use crate::measure::own_program;
 use bytegauge_traffic::lock;
 
@@ -145,11 +145,11 @@ impl Member<'_> {
             return Ok(None);
         }
         let ways: Vec<String> = ways.iter().map(Rendezvous::described).collect();
-        Err(Failure::failed(format!(
+        failed(format!(
             "rank {} did not find rank 0 by {} ({last}): start all ranks within --join-timeout, and see that they reach rank 0",
             self.flags.rank(),
             ways.join(" and ")
-        )))
+        ))
     }
 
     /// The agent of this host. It is reached at the address by which this rank reaches rank 0.
@@ -177,8 +177,8 @@ impl Member<'_> {
             rack: self.flags.rack.clone(),
             agent,
         };
-        let failed = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", self.flags.rank()));
-        lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(failed)?;
+        let lost = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", self.flags.rank()));
+        lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(lost)?;
         let over = Arc::new(AtomicBool::new(false));
         let alive = self.keep_alive(sender, &over)?;
         let ended = self.joined(sender, receiver, hello);
@@ -189,18 +189,16 @@ impl Member<'_> {
 
     /// Takes part as soon as rank 0 lets it.
     fn joined(&self, sender: &SharedSender, receiver: &mut Receiver, hello: RankHello) -> Result<MemberEnd, Failure> {
-        let failed = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", hello.rank));
+        let lost = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", hello.rank));
         let welcome = receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map(ToRank::within_caps);
         if self.is_interrupted() {
             return Ok(MemberEnd::NOT_JOINED);
         }
-        let (settings, clock) = match welcome.map_err(failed)? {
+        let (settings, clock) = match welcome.map_err(lost)? {
             ToRank::Welcome { settings, unix_ns: there } => (*settings, ClockOfRankZero::at(there)),
-            ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
+            ToRank::Refused(reason) => return failed(format!("rank 0 refuses: {reason}")),
             _ => {
-                return Err(Failure::failed(
-                    "rank 0 does not welcome this rank: use one version of bytegauge on all hosts",
-                ));
+                return failed("rank 0 does not welcome this rank: use one version of bytegauge on all hosts");
             }
         };
         settings.check().map_err(|why| Failure::failed(format!("rank 0 sends settings with {why}")))?;
@@ -242,26 +240,24 @@ impl Member<'_> {
                 Ok(message) => message,
                 Err(_) if self.is_interrupted() => return Ok(false),
                 Err(error) => {
-                    return Err(Failure::failed(format!(
+                    return failed(format!(
                         "rank {}: rank 0 is lost ({error}): the measured pairs are in {}; --resume measures the rest",
                         self.flags.rank(),
                         self.flags.out.display()
-                    )));
+                    ));
                 }
             };
             match message {
                 ToRank::Start { place, agent } => {
                     let checked = place.check(&visits.rank.settings).and(Ok(place.client == self.flags.rank()));
                     if checked != Ok(true) {
-                        return Err(Failure::failed(format!(
-                            "rank 0 starts a test that is none of this rank: {place:?}"
-                        )));
+                        return failed(format!("rank 0 starts a test that is none of this rank: {place:?}"));
                     }
                     visits.start(place, agent)?;
                 }
                 ToRank::Cancel { slot } => visits.cancel(slot),
                 ToRank::Finish => return Ok(true),
-                ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
+                ToRank::Refused(reason) => return failed(format!("rank 0 refuses: {reason}")),
                 ToRank::Alive | ToRank::Welcome { .. } => {}
             }
         }
@@ -371,7 +367,7 @@ impl Visits {
         visit.stop.store(true, Ordering::Relaxed);
         match visit.thread.join() {
             Ok(written) => Ok(written?),
-            Err(_) => Err(Failure::failed("a test ended by an error of its own: this is a bug")),
+            Err(_) => failed("a test ended by an error of its own: this is a bug"),
         }
     }
 }

@@ -26,7 +26,7 @@ use clap::ArgMatches;
 
 pub use flags::{command, options, refused};
 
-use crate::exit_code::{DONE, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, Failure, INTERRUPTED, usage};
 use crate::{agent_sessions, interrupt, measure, terminal};
 use flags::MeshFlags;
 use forecast::MeshForecast;
@@ -110,7 +110,7 @@ fn gather(matches: &ArgMatches) -> Result<u8, Failure> {
     let dir =
         matches.get_one::<PathBuf>("dir").ok_or_else(|| Failure::usage("gather needs DIR, the directory of --out"))?;
     if !dir.is_dir() {
-        return Err(Failure::usage(format!("gather {}: it is no directory: give the one of --out", dir.display())));
+        return usage(format!("gather {}: it is no directory: give the one of --out", dir.display()));
     }
     show(dir)?;
     Ok(DONE)

@@ -9,7 +9,7 @@ use bytegauge_wire::random;
 use clap::ArgMatches;
 
 use super::flags::MeshFlags;
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, usage};
 use crate::{args, design_flags, measure};
 
 /// The far host of the plan, which each visit replaces: an address for documentation (RFC 5737).
@@ -47,13 +47,13 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     let usual_replicates = if ranks <= REPEATED_UP_TO { 3 } else { 1 };
     let replicates = matches.get_one::<u32>("replicates").copied().unwrap_or(usual_replicates);
     if !(1..=1_000).contains(&replicates) {
-        return Err(Failure::usage(format!("--replicates: {replicates} is out of range: use 1 to 1000")));
+        return usage(format!("--replicates: {replicates} is out of range: use 1 to 1000"));
     }
     let slots = MeshSchedule::slot_count(ranks, pattern, replicates);
     if slots > SLOTS_MAX {
-        return Err(Failure::usage(format!(
+        return usage(format!(
             "{slots} tests are out of range: use fewer --replicates, or --pattern matchings:K (at most {SLOTS_MAX} tests)"
-        )));
+        ));
     }
     let workload = args::needed(matches, "workload")?;
     let mut given = args::factors(matches, workload)?;
@@ -117,7 +117,7 @@ fn pattern(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshPattern, Failu
         ),
         _ => return Ok(pattern),
     };
-    Err(Failure::usage(refused))
+    usage(refused)
 }
 
 fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
@@ -142,9 +142,9 @@ fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
 /// some would send while others receive.
 fn refuse_directions(given: &[(&'static factor::Factor, String)], pattern: MeshPattern) -> Result<(), Failure> {
     match given.iter().find(|(factor, level)| factor.name == "direction" && level.contains(',')) {
-        Some((_, level)) if !pattern.is_two_way() => Err(Failure::usage(format!(
+        Some((_, level)) if !pattern.is_two_way() => usage(format!(
             "--direction {level}: all clients of --pattern {pattern} are measured together: use one of to, from or both"
-        ))),
+        )),
         _ => Ok(()),
     }
 }

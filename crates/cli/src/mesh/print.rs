@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::command_line::option::valued;
 use crate::exit_code::{DONE, Failure};
-use crate::terminal;
+use crate::{args, terminal};
 
 /// The launchers with their templates: `@SIZE@` is the number of hosts, `@FLAGS@` the flags of the mesh, `@LIST@` the same as a list of YAML.
 const TEMPLATES: &[(&str, &str)] = &[
@@ -40,7 +40,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let name = matches.get_one::<String>("launcher").map_or("", String::as_str);
     let size = matches.get_one::<u32>("size").copied().unwrap_or(16);
-    let flags: Vec<&str> = matches.get_many::<String>("flags").into_iter().flatten().map(String::as_str).collect();
+    let flags: Vec<&str> = args::texts(matches, "flags").collect();
     let template = TEMPLATES.iter().find(|(known, _)| *known == name).map_or("", |(_, template)| *template);
     terminal::print_data(&filled(template, size, &flags));
     Ok(DONE)

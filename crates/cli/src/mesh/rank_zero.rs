@@ -119,7 +119,7 @@ impl RankZero {
     /// # Errors
     /// If the kernel does not report it.
     pub fn own_address(&self) -> Result<SocketAddr, Failure> {
-        let address = self.listener.local_addr().map_err(|error| Failure::failed(error.to_string()))?;
+        let address = self.listener.local_addr().map_err(Failure::failed)?;
         let own = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -135,7 +135,7 @@ impl RankZero {
     pub fn run(self) -> Result<Vec<MeshRow>, Failure> {
         let (events, inbox) = mpsc::sync_channel(EVENTS_MAX);
         let closing = Arc::new(AtomicBool::new(false));
-        let listener = self.listener.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
+        let listener = self.listener.try_clone().map_err(Failure::failed)?;
         let listener = ProvenListener::new(listener, self.key.clone(), VERSION)?;
         let (settings, stop_accepting) = (Arc::new(self.settings.clone()), Arc::clone(&closing));
         let accept = move || accept_ranks(&listener, &settings, &events, &stop_accepting);
