@@ -19,10 +19,9 @@ use serde_json::Value;
 use crate::limits::Limits;
 use crate::log::{Class, Log};
 use crate::protocol::VERSION;
-use crate::proven_listener::{ListenerEvent, ProvenListener};
 use crate::session;
 use crate::session_slots::{SessionRegistry, Slots};
-use crate::unproven::{PendingOutcome, ProvenCaller};
+use crate::unproven::{ListenerEvent, PendingOutcome, ProvenCaller, ProvenListener};
 
 /// Most proven callers at a time, measuring ones included.
 const CALLERS_MAX: usize = 64;

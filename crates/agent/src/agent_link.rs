@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use thiserror::Error;
 
-use crate::outbox::OutgoingPost;
+use crate::outbox::{OutgoingPost, watch};
 use crate::protocol::{Ask, NumberedMessage, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
-use crate::silent_peer::watch;
 use bytegauge_traffic::lock;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::{RemoteError, RemoteFacts, RemoteHost};

@@ -15,16 +15,13 @@ mod limits;
 mod log;
 mod outbox;
 mod protocol;
-mod proven_listener;
 mod session;
 mod session_counts;
 mod session_slots;
-mod silent_peer;
 mod unproven;
 
 pub use agent::{Agent, AgentSetup};
 pub use agent_link::{AgentLink, FarError};
 pub use limits::{Forward, Limits};
 pub use protocol::VERSION;
-pub use proven_listener::ProvenListener;
-pub use unproven::ProvenCaller;
+pub use unproven::{ProvenCaller, ProvenListener};

@@ -22,11 +22,10 @@ use bytegauge_wire::{LineError, Receiver, Sender};
 use crate::agent::{AgentState, CallerPlace};
 use crate::limits::{Between, nanos};
 use crate::log::Class;
-use crate::outbox::OutgoingPost;
+use crate::outbox::{OutgoingPost, watch};
 use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
 use crate::session_counts::{AgentCounts, EndCommands, counted};
 use crate::session_slots::{AgentSlot, ControlLine, HostOutbox, RegisteredSession};
-use crate::silent_peer::watch;
 use crate::unproven::ProvenCaller;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.

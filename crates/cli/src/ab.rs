@@ -10,7 +10,7 @@ use bytegauge_report::words::change_label;
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};
-use crate::{args, command_line, connect, design_flags, measure, resume, tune, tune_options};
+use crate::{args, command_line, measure, resume, tune, tune_options};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -33,7 +33,7 @@ enum ComparedSide<'a> {
 
 /// `bytegauge ab A B`.
 pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
-    let seed = design_flags::seed(matches);
+    let seed = args::seed(matches);
     if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
         return usage("--save and --against compare sessions, but ab compares within one session: leave them out");
     }
@@ -132,8 +132,8 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
     if let Some(ends) = args::parsed(given, "ends")? {
         spec.ends = ends;
     }
-    design_flags::apply(&mut spec, matches)?;
-    connect::look_up(&mut spec)?;
+    args::apply_design(&mut spec, matches)?;
+    args::look_up_hosts(&mut spec)?;
     resolve(&spec, &measure::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
 }
 

@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Transport, WORKLOADS, Workload};
-use bytegauge_plan::{PlanError, spec};
+use bytegauge_model::{Level, Place, Transport, WORKLOADS, Workload};
+use bytegauge_plan::{Plan, PlanError, PlanSpec, spec};
 use bytegauge_sys::environment::MachineEnvironment;
+use bytegauge_traffic::address;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -119,6 +122,73 @@ pub fn needed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Res
 /// A time during which something is measured, nanoseconds: 0 is refused.
 pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     text(matches, name).map(spec::time_ns).transpose().map_err(wrong(name))
+}
+
+// Flags of the session rather than of its factors: budget, blocks, analyses, margin, seed.
+
+/// Applies them to a plan.
+pub fn apply_design(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
+    // Switches have no text.
+    for key in spec::DESIGN_KEYS {
+        if let Ok(Some(text)) = matches.try_get_one::<String>(key) {
+            spec.set_design(key, text).map_err(wrong(key))?;
+        }
+    }
+    if let Ok(Some(names)) = matches.try_get_one::<String>("also") {
+        spec.add_lists(names)?;
+    }
+    if let Ok(Some(text)) = matches.try_get_one::<String>("finalists") {
+        let finalists = spec::finalists(text).map_err(wrong("finalists"))?;
+        spec.parts.iter_mut().for_each(|part| part.finalists = Some(finalists));
+    }
+    spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
+    spec.gentle |= matches!(matches.try_get_one::<bool>("half-load"), Ok(Some(true)));
+    Ok(())
+}
+
+/// The share that a flag gives: `5%` or `0.05`.
+pub fn share(flag: &str, text: &str, range: RangeInclusive<f64>) -> Result<f64, Failure> {
+    spec::share(text, range).map_err(wrong(flag))
+}
+
+/// The seed that was given, or a new one.
+pub fn seed(matches: &ArgMatches) -> u64 {
+    matches.get_one::<u64>("seed").copied().unwrap_or_else(seed_from_clock)
+}
+
+fn seed_from_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Kept below 2^53, so that no reader of JSON rounds it.
+    (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
+}
+
+// `--connect`, `--host` and `--relay-host`: resolves names and checks that there is a listener, before anything is measured.
+
+/// Looks up the names of external servers and of far hosts, once: a session measures one address, even if the
+/// name changes meanwhile.
+pub fn look_up_hosts(spec: &mut PlanSpec) -> Result<(), Failure> {
+    for factor in ["connect", "host", "relay_host"] {
+        for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut(factor)).flatten() {
+            let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
+            let found = address::resolved_server(&named)
+                .map_err(|fault| Failure::usage(format!("--{}: {fault}", factor.replace('_', "-"))))?;
+            *level = Level::Name(found.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every external server can be reached.
+pub fn reach_servers(plan: &Plan) -> Result<(), Failure> {
+    let mut seen: Vec<&Place> = Vec::new();
+    for cell in &plan.cells {
+        let (Some(server), Some(transport)) = (cell.factors.connect(), cell.factors.transport()) else { continue };
+        if !seen.contains(&server) {
+            address::reach(server, transport)?;
+            seen.push(server);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use clap::Command;
 
 use crate::{agent, exit_code, mesh, serve};
 
-pub use help::{full_help, is_full_help};
+pub use help::{completions, full_help, is_full_help, man};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];

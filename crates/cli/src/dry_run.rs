@@ -10,8 +10,8 @@ use bytegauge_plan::{Family, Plan, trial_length};
 use bytegauge_report::words::interval_rounding::{TEST_S, budget};
 use bytegauge_report::words::phrase::PROFILE_FACTORS;
 
-use crate::print::{COLUMNS, fitted};
 use crate::resume::Begun;
+use crate::terminal::{COLUMNS, fitted};
 
 /// A few lines: options, tests, time, notes.
 pub fn summary(plan: &Plan) -> String {

@@ -4,30 +4,21 @@
 
 mod ab;
 mod agent;
-mod agent_sessions;
 mod args;
 mod command_line;
-mod completions;
-mod connect;
-mod design_flags;
 mod doctor;
 mod dry_run;
-mod earlier_sessions;
 mod exit_code;
 mod history;
 mod interrupt;
-mod interval_lines;
-mod json_stream;
 mod measure;
 mod mesh;
 mod observe;
 mod page;
-mod print;
 mod progress;
 mod resume;
 mod selftest;
 mod serve;
-mod session_list;
 mod stored;
 mod survey;
 mod terminal;
@@ -88,7 +79,7 @@ fn failed(failure: &Failure, matches: Option<&ArgMatches>) -> u8 {
 /// A dumb terminal gets no colour. `anstream` alone would send it some where `CI` is set, since the logs of
 /// most CI services show colour.
 fn plain_on_dumb_terminals() {
-    if print::terminal_is_dumb() && std::env::var_os("CLICOLOR_FORCE").is_none() {
+    if terminal::is_dumb() && std::env::var_os("CLICOLOR_FORCE").is_none() {
         anstream::ColorChoice::Never.write_global();
     }
 }
@@ -108,8 +99,8 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("agent", matches)) => agent::run(matches),
         Some(("mesh", matches)) => mesh::run(matches),
-        Some(("completions", matches)) => completions::completions(matches),
-        Some(("man", _)) => completions::man(),
+        Some(("completions", matches)) => command_line::completions(matches),
+        Some(("man", _)) => command_line::man(),
         Some(("end", matches)) => {
             let served = match args::text(matches, "role") {
                 Some(bytegauge_emulated_link::ROLE) => bytegauge_emulated_link::serve_stdio().map(|()| exit_code::DONE),
@@ -146,6 +137,6 @@ fn report(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 fn welcome() -> Result<u8, Failure> {
-    terminal::print(print::WELCOME);
+    terminal::print(terminal::WELCOME);
     Ok(exit_code::DONE)
 }

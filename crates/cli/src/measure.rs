@@ -18,13 +18,10 @@ use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
 use crate::exit_code::{self, DONE, Failure, HOST_LOST, INTERRUPTED, usage};
-use crate::interval_lines::Listing;
-use crate::json_stream::JsonLines;
 use crate::progress::Display;
-use crate::{
-    agent_sessions, args, connect, design_flags, dry_run, earlier_sessions, history, interrupt, page, resume, stored,
-    terminal, tune_service_flags,
-};
+use crate::progress::JsonLines;
+use crate::progress::Listing;
+use crate::{agent, args, dry_run, history, interrupt, page, resume, stored, terminal, tune_service_flags};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -72,10 +69,10 @@ fn measure(mut spec: PlanSpec, matches: &ArgMatches, known: Option<Catalog>) -> 
     // The values of a program were determined with its present one.
     given.retain(|(factor, _)| spec.task.is_none() || factor.name != "value");
     spec.set_all(&given)?;
-    design_flags::apply(&mut spec, matches)?;
-    connect::look_up(&mut spec)?;
+    args::apply_design(&mut spec, matches)?;
+    args::look_up_hosts(&mut spec)?;
     let catalog = known.unwrap_or_else(|| catalog(&spec));
-    planned(resolve(&spec, &catalog, design_flags::seed(matches))?, matches)
+    planned(resolve(&spec, &catalog, args::seed(matches))?, matches)
 }
 
 /// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.
@@ -114,7 +111,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     // Errors in flags are reported now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
     // A dry run contacts no other host.
-    let key = if matches.get_flag("dry-run") { None } else { agent_sessions::key(&plan, matches)? };
+    let key = if matches.get_flag("dry-run") { None } else { agent::key(&plan, matches)? };
     check_output(matches)?;
     stored::check_group(matches, "the plan", plan.groups.iter().map(|group| &group.id))?;
     plan.objective = stored::settings(matches)?.objective.or(plan.objective);
@@ -128,11 +125,11 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         }
         return Ok(DONE);
     }
-    connect::reach(&plan)?;
+    args::reach_servers(&plan)?;
     let _service = tune_service_flags::held(&plan)?;
     if let Some(key) = &key {
-        options.links = agent_sessions::links(&plan, key, agent_sessions::lasts_ns(&plan, &options))?;
-        agent_sessions::skip_missing(&mut plan, &options.links)?;
+        options.links = agent::links(&plan, key, agent::lasts_ns(&plan, &options))?;
+        agent::skip_missing(&mut plan, &options.links)?;
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
@@ -141,7 +138,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
         terminal::note(dry_run::summary(&plan).trim_end());
-        earlier_sessions::note_before(&plan, &store)?;
+        history::note_before(&plan, &store)?;
     }
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;

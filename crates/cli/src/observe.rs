@@ -16,7 +16,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, failed, usage};
-use crate::{args, interrupt, measure, print, terminal, tune};
+use crate::{args, interrupt, measure, terminal, tune};
 
 /// Default of `--time`.
 const TIME_NS: u64 = 5_000_000_000;
@@ -77,7 +77,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => {
             let lines = screen(&observed, &asked, file.as_deref());
             let columns = terminal::width().max(COLUMNS_MIN);
-            terminal::print(&print::fitted(lines.iter().map(String::as_str), columns));
+            terminal::print(&terminal::fitted(lines.iter().map(String::as_str), columns));
         }
     }
     let unwritten = matches.get_one::<PathBuf>("output").filter(|_| file.is_none());

@@ -11,7 +11,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};
-use crate::{args, design_flags, stored};
+use crate::{args, stored};
 
 /// A session to continue.
 pub struct Begun {
@@ -59,10 +59,10 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
         ));
     }
     let mut design = PlanSpec::named(&plan.name, plan.workload);
-    design_flags::apply(&mut design, matches)?;
+    args::apply_design(&mut design, matches)?;
     let asked = Plan {
         budget_ns: design.budget_ns.unwrap_or(plan.budget_ns),
-        seed: design_flags::seed(matches),
+        seed: args::seed(matches),
         blocks: design.blocks,
         analyses: design.analyses,
         audit: design.audit,

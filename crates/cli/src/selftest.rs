@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::exit_code::{DONE, FAILED, Failure};
 use crate::progress::Line;
-use crate::{args, print, terminal};
+use crate::{args, terminal};
 
 /// The default seed, fixed so that two users see the same table.
 const SEED: u64 = 1;
@@ -37,12 +37,12 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
         _ if matches.get_flag("full") => {
-            terminal::print(&print::fitted(table(&rows, seed, failed).lines(), print::COLUMNS));
+            terminal::print(&terminal::fitted(table(&rows, seed, failed).lines(), terminal::COLUMNS));
         }
         _ => {
-            terminal::print(&print::fitted(
+            terminal::print(&terminal::fitted(
                 summary(&rows[..measured], &rows[measured..], seed).lines(),
-                print::COLUMNS,
+                terminal::COLUMNS,
             ));
         }
     }

@@ -12,7 +12,7 @@ use clap::{ArgMatches, Id};
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, usage, verdict_code};
 use crate::measure::Shown;
-use crate::{args, design_flags, interrupt, measure, page, stored, terminal};
+use crate::{args, interrupt, measure, page, stored, terminal};
 
 /// The arguments of `run` that a survey has.
 const OPTIONS: [&str; 9] = ["plan", "store", "only", "time", "seed", "half-load", "dry-run", "quiet", "no-page"];
@@ -37,7 +37,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         terminal::print(&forecast(&steps, budget_ns));
         return Ok(DONE);
     }
-    let seed = design_flags::seed(matches);
+    let seed = args::seed(matches);
     let is_gentle = matches.get_flag("half-load");
     let planned = |step: &SurveyStep| planned(step, &steps, budget_ns, seed, is_gentle);
     let planned = steps.iter().map(planned).collect::<Result<Vec<_>, _>>()?;

@@ -25,7 +25,7 @@ use bytegauge_tune::{Kernel, Watched, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, INTERRUPTED, failed, usage};
-use crate::{args, design_flags, interrupt, measure, print, terminal, tune};
+use crate::{args, interrupt, measure, terminal, tune};
 
 /// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
 const SET_USER_ID: u32 = 0o4000;
@@ -93,7 +93,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         let seen = SocketsSeen { opened, ..SocketsSeen::default() };
         changes.watched_client = (on == ChangedProgram::Both).then(|| seen.clone());
         changes.watched = Some(seen);
-        terminal::note(print::fitted([DRY_RUN], print::COLUMNS).trim_end());
+        terminal::note(terminal::fitted([DRY_RUN], terminal::COLUMNS).trim_end());
     }
     if tried.is_empty() {
         let fits = |changes: &usize| run_ns.saturating_mul(first_runs(*changes)) <= plan.budget_ns;
@@ -230,7 +230,7 @@ pub fn with_values(
     given.retain(|(factor, _)| factor.name != "value");
     given.push((factor::named(Workload::Tune, "values")[0], values.to_owned()));
     spec.set_all(&given)?;
-    design_flags::apply(&mut spec, matches)?;
+    args::apply_design(&mut spec, matches)?;
     let catalog = measure::catalog(&spec);
     Ok((resolve(&spec, &catalog, seed)?, catalog))
 }

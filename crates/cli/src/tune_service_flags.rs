@@ -21,7 +21,7 @@ use bytegauge_traffic::wait_sampler::is_within_machine;
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, Failure, usage};
-use crate::{args, design_flags, measure, print, terminal, tune_options};
+use crate::{args, measure, terminal, tune_options};
 
 /// More connections are changed only on request.
 const CONNECTIONS_MAX: usize = 2000;
@@ -46,7 +46,7 @@ const LISTED_MAX: usize = 20;
 pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut changes = changes(matches)?;
     // Wrong flags are reported before the program is looked at.
-    design_flags::apply(&mut spec.clone(), matches)?;
+    args::apply_design(&mut spec.clone(), matches)?;
     let metric = metric(matches)?;
     measure::check_output(matches)?;
     let mut service = service(pid, matches)?;
@@ -83,7 +83,7 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         let tries = format!("would try, and set back after each trial: {}", names.join(", "));
         let lines = [head.as_str()].into_iter().chain(found.listed.iter().map(String::as_str)).chain([tries.as_str()]);
         let lines = lines.chain(task.not_tried.iter().map(String::as_str));
-        terminal::print(&print::fitted(lines, terminal::width().max(print::COLUMNS)));
+        terminal::print(&terminal::fitted(lines, terminal::width().max(terminal::COLUMNS)));
         return Ok(DONE);
     }
     spec.task = Some(ProgramTask {
@@ -174,7 +174,7 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
         connections: 0,
         is_local: false,
         trial_ns: trial_ns.clamp(TRIAL_NS[0], TRIAL_NS[1]),
-        max_harm: design_flags::share("max-harm", args::text(matches, "max-harm").unwrap_or(MAX_HARM), 0.001..=10.0)?,
+        max_harm: args::share("max-harm", args::text(matches, "max-harm").unwrap_or(MAX_HARM), 0.001..=10.0)?,
     })
 }
 

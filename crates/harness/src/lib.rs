@@ -5,7 +5,6 @@
 //! store.
 #![forbid(unsafe_code)]
 
-pub mod cpu_placement;
 pub mod environment;
 pub mod host_visit;
 pub mod machine_probe;
@@ -13,15 +12,11 @@ pub mod run;
 mod run_state;
 pub mod trial;
 
-mod audit;
 mod block;
-mod calibrate;
 mod confirm;
-mod harm_guard;
 mod interim;
 mod knee;
 mod lost_host;
-mod same_machine;
 mod screening;
 pub mod stages;
 mod time_limit;

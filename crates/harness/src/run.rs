@@ -19,11 +19,10 @@ use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::calibrate::series;
 use crate::interim::{AnalysisState, first_blocks};
-use crate::lost_host::{Losses, LostHost};
+use crate::lost_host::{FAR_HOSTS, Losses, LostHost, elsewhere};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionWriter, StageResults, search};
-use crate::same_machine;
+use crate::screening::series;
 use crate::stages::{Event, Observer};
 
 /// Settings of a run in addition to its plan.
@@ -138,7 +137,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan = stored_plan(session, record.plan)?;
-        if let Some(place) = same_machine::elsewhere(&record.machine, &machine(&options.links)) {
+        if let Some(place) = elsewhere(&record.machine, &machine(&options.links)) {
             return Err(RunError::Refused(format!(
                 "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in one boot: \
                  show it with `bytegauge report {session}`, or run it again without --resume"
@@ -396,7 +395,7 @@ pub(crate) fn machine(links: &[Arc<dyn RemoteHost>]) -> Value {
         let far: Map<String, Value> =
             links.iter().filter_map(|link| Some((link.agent().to_string(), far(&**link)?))).collect();
         if !far.is_empty() {
-            facts.insert(same_machine::FAR_HOSTS.into(), far.into());
+            facts.insert(FAR_HOSTS.into(), far.into());
         }
     }
     facts

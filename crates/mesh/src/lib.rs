@@ -1,20 +1,17 @@
 //! Mesh: many hosts measure each other, started by the user's own launcher.
 //!
 //! [`schedule`] computes which ranks measure each other, [`coordinator`] decides when, [`result`] names what is slow, and
-//! [`pattern`] also repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
+//! [`schedule`] also repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
 //! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod coordinator;
 pub mod files;
-pub mod follow_up;
 pub mod launcher;
-pub mod message;
 pub mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet_file;
-pub mod pattern;
 pub mod rate_model;
 pub mod result;
 pub mod row;
@@ -23,13 +20,11 @@ pub mod settings;
 pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits};
-pub use message::{RankHello, ToRank, ToRankZero};
-pub use pattern::MeshPattern;
 pub use rate_model::{MeshFit, RateSample};
 pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
 pub use row::{MeshRow, SlotPlace};
-pub use schedule::{MeshSchedule, MeshSlot, SlotId};
-pub use settings::{MeshCell, MeshSettings};
+pub use schedule::{MeshPattern, MeshSchedule, MeshSlot, SlotId};
+pub use settings::{MeshCell, MeshSettings, RankHello, ToRank, ToRankZero};
 pub use summary::CallTimes;
 
 /// The number of a process in a mesh, from 0.

@@ -9,7 +9,6 @@
 #[cfg(any(test, fuzzing))]
 #[path = "tests/cheap.rs"]
 mod cheap;
-mod frame;
 #[cfg(any(test, fuzzing))]
 #[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
@@ -17,10 +16,9 @@ mod key;
 mod line;
 mod opening;
 
-pub use frame::MESSAGE_MAX;
 pub use key::{KEY_FILE_MAX, Key, KeyError, random};
 pub use line::{Receiver, Sender, connect};
-pub use opening::{FIRST_FRAME_MAX, FIRST_WORDS, OpeningStep, Proven, Refusal, Responder, may_open};
+pub use opening::{FIRST_FRAME_MAX, FIRST_WORDS, MESSAGE_MAX, OpeningStep, Proven, Refusal, Responder, may_open};
 
 use std::io;
 

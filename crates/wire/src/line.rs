@@ -21,9 +21,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::LineError;
-use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{FIRST_WORDS, HANDSHAKE, OPENING, Proven, directions, handshake, opening, same_version};
+use crate::opening::{FrameOpener, HEADER, Sealer, announced};
 
 /// How long a write waits for a side that takes nothing.
 const SENDING: Duration = Duration::from_secs(8);

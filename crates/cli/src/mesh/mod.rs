@@ -4,11 +4,8 @@
 //! coordinates ([`rank_zero`]). Nothing is started on other hosts.
 
 mod flags;
-mod follow_up;
-mod forecast;
 mod member;
 mod plan;
-mod print;
 mod rank_zero;
 mod rendezvous;
 mod screen;
@@ -27,17 +24,17 @@ use clap::ArgMatches;
 pub use flags::{command, options, refused};
 
 use crate::exit_code::{DONE, Failure, INTERRUPTED, usage};
-use crate::{agent_sessions, interrupt, measure, terminal};
+use crate::{agent, interrupt, measure, terminal};
 use flags::MeshFlags;
-use forecast::MeshForecast;
 use member::{Member, MemberEnd};
+use plan::MeshForecast;
 use rank_zero::RankZero;
 
 /// Runs one rank, or gathers results.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("gather", matches)) => gather(matches),
-        Some(("print", matches)) => print::run(matches),
+        Some(("print", matches)) => flags::print(matches),
         _ => rank(matches),
     }
 }
@@ -51,7 +48,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         return Ok(DONE);
     }
     forecast.check(matches)?;
-    let key = agent_sessions::read(matches)?;
+    let key = agent::read(matches)?;
     new_file::create_folder(&flags.out)
         .map_err(|error| Failure::usage(format!("--out {}: {error}: give another directory", flags.out.display())))?;
     let stop = interrupt::stop_on_signals()?;

@@ -5,27 +5,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, MissingPart};
-use bytegauge_mesh::follow_up::FollowUpRound;
-use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
-use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
+use bytegauge_mesh::rate_model::rack_numbers;
+use bytegauge_mesh::result::{FollowUpRound, follow_up};
+use bytegauge_mesh::settings::{TO_RANK_0_MAX, VERSION, shortened};
+use bytegauge_mesh::{
+    MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
+};
 use bytegauge_model::escape;
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_wire::{Key, LineError, Receiver, Sender};
 
 use super::flags::MeshFlags;
-use super::follow_up::FollowUpState;
 use super::member::{ALIVE_EVERY, host_name, spawn};
-use super::rendezvous;
-use super::rendezvous::PublishedFile;
+use super::rendezvous::{self, PublishedFile};
 use crate::exit_code::Failure;
 use crate::terminal;
 
@@ -482,5 +483,41 @@ impl<'a> Board<'a> {
         let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
         let present = counted(self.peers.len(), "rank");
         self.note(&format!("{over} of {all} tests over, {present} present{lost}"));
+    }
+}
+
+// Finds the pairs and hosts that are repeated after the pattern.
+
+/// The repetition of suspects.
+pub enum FollowUpState {
+    /// After the pattern.
+    Wanted,
+    /// Suspects are being found.
+    Finding(JoinHandle<Vec<FollowUpRound>>),
+    /// It is over, or not wanted.
+    Done,
+}
+
+impl FollowUpState {
+    /// Finds suspects in a thread of its own: a million rates take seconds, in which ranks need signs of life. `samples` has the
+    /// rates of each option.
+    pub fn find(
+        samples: Vec<Vec<RateSample>>,
+        racks: &BTreeMap<Rank, String>,
+        settings: &MeshSettings,
+    ) -> FollowUpState {
+        let (racks, _) = rack_numbers(settings.ranks, |rank| racks.get(&rank).map(String::as_str));
+        let (margin, seed) = (settings.margin, settings.seed);
+        let find = move || {
+            let mut rounds: Vec<FollowUpRound> = Vec::new();
+            for of_option in &samples {
+                // A round that an option before has asked for is made once; those of one option are repetitions.
+                let earlier = rounds.clone();
+                let own = follow_up(&MeshResult::of(of_option, &racks, margin), seed);
+                rounds.extend(own.into_iter().filter(|round| !earlier.contains(round)));
+            }
+            rounds
+        };
+        spawn("mesh-suspects", find).map_or(FollowUpState::Done, FollowUpState::Finding)
     }
 }

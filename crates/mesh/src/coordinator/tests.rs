@@ -7,7 +7,7 @@ use bytegauge_stats::rng::{RandomStream, seeded};
 use proptest::prelude::*;
 
 use super::*;
-use crate::pattern::MeshPattern;
+use crate::schedule::MeshPattern;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use bytegauge_model::Ends;
 
 use super::*;
-use crate::pattern::MeshPattern;
 use crate::row::SlotPlace;
+use crate::schedule::MeshPattern;
 
 fn header() -> FileHeader {
     let settings = MeshSettings { warmup_ns: 0, ends: Ends::default(), ..MeshSettings::of_pairs(3) };

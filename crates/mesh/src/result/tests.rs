@@ -3,8 +3,8 @@
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 use super::*;
-use crate::follow_up::follow_up;
-use crate::pattern::MeshPattern;
+use crate::result::follow_up;
+use crate::schedule::MeshPattern;
 use crate::schedule::MeshSchedule;
 
 const MARGIN: f64 = 0.1;

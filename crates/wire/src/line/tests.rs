@@ -7,8 +7,8 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::frame::{MESSAGE_MAX, PART_MAX};
 use crate::opening::{FIRST_FRAME_MAX, MAGIC, OpeningStep, Responder, may_open};
+use crate::opening::{MESSAGE_MAX, PART_MAX};
 
 const VERSION: u16 = 7;
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::cheap;
-use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{FIRST_WORDS, HANDSHAKE, OpeningStep, Responder, directions, handshake, opening as opening_of};
+use crate::opening::{FrameOpener, HEADER, Sealer, announced};
 
 const VERSION: u16 = 3;
 
@@ -58,7 +58,7 @@ pub fn opening(input: &[u8]) {
     let text = String::from_utf8_lossy(&rest[..rest.len().min(2000)]);
     // As a message of one part; sealing a longer one makes a buffer of 64 KiB first.
     let message = serde_json::to_vec(&text).expect("a text");
-    let mut frame = sealer.sealed(&[&[crate::frame::LAST][..], &message].concat());
+    let mut frame = sealer.sealed(&[&[crate::opening::LAST][..], &message].concat());
     let is_changed = mode & 2 != 0;
     if is_changed {
         let at = HEADER + usize::from(rest.first().copied().unwrap_or(0)) % (frame.len() - HEADER);
@@ -139,7 +139,7 @@ impl Sealer {
 
     /// A frame with these bytes, its kind among them.
     fn sealed(&mut self, plain: &[u8]) -> Vec<u8> {
-        let mut frame = vec![0; HEADER + plain.len() + crate::frame::SEAL];
+        let mut frame = vec![0; HEADER + plain.len() + crate::opening::SEAL];
         let len = self.noise.write_message(self.number, plain, &mut frame[HEADER..]).expect("a short frame");
         self.number += 1;
         frame[..HEADER].copy_from_slice(&(len as u16).to_be_bytes());
