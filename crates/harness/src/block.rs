@@ -22,7 +22,6 @@ use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
 use crate::environment::{block_end, block_start};
-use crate::lost_host::Loss;
 use crate::run::{Run, RunError, RunOptions};
 use crate::run_state::sleep_unless;
 use crate::stages::Event;
@@ -42,7 +41,7 @@ pub(crate) struct BlockTask<'a> {
 }
 
 /// How an attempt at a trial or a block ended.
-enum Attempt<T> {
+pub(crate) enum Attempt<T> {
     /// It is in the store.
     Done(T),
     /// The user wants to stop, or a far host did not come back. Nothing of it is stored.
@@ -159,10 +158,8 @@ impl Run<'_> {
             self.machine.pool = None;
             return Ok(Attempt::Interrupted);
         };
-        match self.loss(&cell.id, &setup, (began_ns, &measured))? {
-            Loss::None => {}
-            Loss::Back => return Ok(Attempt::Repeat),
-            Loss::Over => return Ok(Attempt::Interrupted),
+        if let Some(attempt) = self.loss(&cell.id, &setup, (began_ns, &measured))? {
+            return Ok(attempt);
         }
         if !measured.ends_are_sound {
             self.machine.pool = None;

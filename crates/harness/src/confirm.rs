@@ -28,19 +28,6 @@ pub(crate) struct ConfirmedGroup {
     pub(crate) window_ns: u64,
 }
 
-/// How an analysis's blocks ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AnalysisEnd {
-    /// Every group has its blocks.
-    Complete,
-    /// The time is over, and the measured blocks suffice for the analysis.
-    CutShort,
-    /// The time is over before that.
-    OutOfTime,
-    /// The user wants to stop.
-    Interrupted,
-}
-
 impl Run<'_> {
     /// Confirms the finalists of every group, from analysis to analysis.
     pub(crate) fn confirm(&mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
@@ -54,19 +41,21 @@ impl Run<'_> {
             return Ok(ended);
         }
         loop {
-            match self.carry_out_analysis(&groups)? {
-                AnalysisEnd::Interrupted => return Ok(Ended::Interrupted),
-                AnalysisEnd::OutOfTime => return Ok(Ended::OutOfTime),
-                AnalysisEnd::CutShort => return Ok(Ended::Complete),
-                AnalysisEnd::Complete if !self.audit(&groups, analysis)? => return Ok(Ended::Interrupted),
-                AnalysisEnd::Complete if !self.goes_on(&groups, analysis)? => return Ok(Ended::Complete),
-                AnalysisEnd::Complete => self.analysis += 1,
+            if let Some(ended) = self.carry_out_analysis(&groups)? {
+                return Ok(ended);
             }
+            if !self.audit(&groups, analysis)? {
+                return Ok(Ended::Interrupted);
+            }
+            if !self.goes_on(&groups, analysis)? {
+                return Ok(Ended::Complete);
+            }
+            self.analysis += 1;
         }
     }
 
-    /// Measures the blocks of the present analysis.
-    fn carry_out_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
+    /// Measures the blocks of the present analysis. Returns how the session ends if not every group has its blocks.
+    fn carry_out_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<Option<Ended>, RunError> {
         self.begin_analysis(groups)?;
         let analysis = self.analysis;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, analysis)).max().unwrap_or(0);
@@ -89,7 +78,7 @@ impl Run<'_> {
                         series: false,
                     };
                     if !self.visit(&task)? {
-                        return Ok(AnalysisEnd::Interrupted);
+                        return Ok(Some(Ended::Interrupted));
                     }
                 }
             }
@@ -105,18 +94,18 @@ impl Run<'_> {
                 self.warn_of_slow_blocks(groups)?;
             }
         }
-        Ok(AnalysisEnd::Complete)
+        Ok(None)
     }
 
-    /// Ends an analysis whose time is over, with a note where blocks are missing.
-    fn end_by_time(&mut self, live: &[&ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
+    /// Ends an analysis whose time is over, with a note where blocks are missing: the session is complete if they suffice.
+    fn end_by_time(&mut self, live: &[&ConfirmedGroup]) -> Result<Option<Ended>, RunError> {
         let analysis = self.analysis;
         let progress = |confirmed: &&ConfirmedGroup| {
             (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, analysis))
         };
         let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
         let least = live.iter().map(progress).min_by(|a, b| share(a).total_cmp(&share(b)));
-        let Some((done, of)) = least.filter(|(done, of)| done < of) else { return Ok(AnalysisEnd::Complete) };
+        let Some((done, of)) = least.filter(|(done, of)| done < of) else { return Ok(None) };
         let time = match analysis {
             1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
             _ => "the time of --max-time".to_owned(),
@@ -124,11 +113,11 @@ impl Run<'_> {
         let note = format!("the blocks of analysis {analysis} stopped after {done} of {of}, when {time} was over");
         if analysis == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
             self.record.note(note)?;
-            return Ok(AnalysisEnd::CutShort);
+            return Ok(Some(Ended::Complete));
         }
         // Not stored with the session: it is only true until the session is resumed.
         self.record.tell(format!("{note}; --resume measures what the analysis lacks"));
-        Ok(AnalysisEnd::OutOfTime)
+        Ok(Some(Ended::OutOfTime))
     }
 
     /// Whether a group still has a cell to compare.

@@ -40,8 +40,8 @@ pub(crate) fn measure(pool: &mut EndPool, setup: &Setup, slo: &Slo, stop: &Atomi
         Some((measured, has_result.then(|| seen.is_some_and(|probe| probe.kept))))
     })?;
     let result = match found {
-        Found::Kept(measured) | Found::Failed(measured) => measured,
-        Found::Nothing { last, too_long_at } => {
+        Ok(measured) => measured,
+        Err(Nothing { last, too_long_at }) => {
             let why = match too_long_at {
                 Some(offered) => too_slow(slo, longest_ns, offered, ceiling),
                 None => nothing_keeps(slo, &probes, ceiling),
@@ -52,26 +52,22 @@ pub(crate) fn measure(pool: &mut EndPool, setup: &Setup, slo: &Slo, stop: &Atomi
     Some(with_search(result, probes))
 }
 
-/// The result of a search.
-enum Found {
-    /// The probe at the highest rate that kept the objective.
-    Kept(TrialResult),
-    /// A probe that failed.
-    Failed(TrialResult),
-    /// No rate kept the objective: the last probe, and the rate at which one would have taken too long.
-    Nothing { last: Option<TrialResult>, too_long_at: Option<u64> },
+/// No rate kept the objective: the last probe, and the rate at which one would have taken too long.
+struct Nothing {
+    last: Option<TrialResult>,
+    too_long_at: Option<u64>,
 }
 
 /// Probes rates below `ceiling`, none for longer than `longest_ns`, until the highest is found that keeps an objective. `step` is the
-/// trial at a rate; `probe` measures it and reports whether it kept the objective, or nothing if it failed. `None` if `stop` was set,
-/// or a probe was stopped.
+/// trial at a rate; `probe` measures it and reports whether it kept the objective, or nothing if it failed. The result is the probe at
+/// the highest rate that kept it, or one that failed. `None` if `stop` was set, or a probe was stopped.
 fn search(
     ceiling: f64,
     longest_ns: u64,
     stop: &AtomicBool,
     step: impl Fn(u64) -> Setup,
     mut probe: impl FnMut(u64, &Setup) -> Option<(TrialResult, Option<bool>)>,
-) -> Option<Found> {
+) -> Option<Result<TrialResult, Nothing>> {
     let mut search = KneeSearch::below(ceiling);
     let (mut best, mut last, mut too_long_at) = (None, None, None);
     while let Some(rate) = search.next_rate() {
@@ -85,11 +81,11 @@ fn search(
             break;
         }
         let (measured, kept) = probe(offered, &step)?;
-        let Some(kept) = kept.filter(|_| measured.ends_are_sound) else { return Some(Found::Failed(measured)) };
+        let Some(kept) = kept.filter(|_| measured.ends_are_sound) else { return Some(Ok(measured)) };
         search.record(rate, kept);
         *(if kept { &mut best } else { &mut last }) = Some(measured);
     }
-    Some(best.map_or(Found::Nothing { last, too_long_at }, Found::Kept))
+    Some(best.ok_or(Nothing { last, too_long_at }))
 }
 
 /// The same path with a load offered at a rate, for as long as the objective needs. The first measurement has shown that the
@@ -216,8 +212,8 @@ pub(crate) fn measure_loss(
         Some((measured, kept))
     })?;
     Some(match found {
-        Found::Kept(measured) | Found::Failed(measured) => measured,
-        Found::Nothing { last: None, too_long_at: Some(rate) } => {
+        Ok(measured) => measured,
+        Err(Nothing { last: None, too_long_at: Some(rate) }) => {
             let why = format!(
                 "a share of {limit} cannot be seen within {} at {}: allow more in --max-loss",
                 Nanos(longest_ns),
@@ -225,7 +221,7 @@ pub(crate) fn measure_loss(
             );
             TrialResult { outcome: Outcome::Failed(why), ..fastest }
         }
-        Found::Nothing { last, .. } => {
+        Err(Nothing { last, .. }) => {
             let last = last.unwrap_or(fastest);
             let at = sent(&last).map_or(0.0, |(bytes, _)| bytes);
             let why = format!(

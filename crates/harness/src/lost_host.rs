@@ -15,6 +15,7 @@ use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::{RemoteHost, Setup};
 use serde_json::Value;
 
+use crate::block::Attempt;
 use crate::run::{Run, RunError, machine};
 use crate::run_state::sleep_unless;
 use crate::trial::TrialResult;
@@ -87,24 +88,19 @@ pub(crate) struct LostHost {
     pub at_unix_ns: u64,
 }
 
-/// The consequence of a lost host.
-pub(crate) enum Loss {
-    /// No host was lost: the trial counts.
-    None,
-    /// The host is back: the block is repeated.
-    Back,
-    /// It is not, it was lost too often, or the user wants to stop.
-    Over,
-}
-
 impl Run<'_> {
-    /// Finds out whether a trial that was not measured lost a host, and waits for that host.
-    pub(crate) fn loss(&mut self, cell: &CellId, setup: &Setup, trial: (u64, &TrialResult)) -> Result<Loss, RunError> {
+    /// Finds out whether a trial that was not measured lost a host, and waits for that host. `None`: the trial counts.
+    pub(crate) fn loss(
+        &mut self,
+        cell: &CellId,
+        setup: &Setup,
+        trial: (u64, &TrialResult),
+    ) -> Result<Option<Attempt<bool>>, RunError> {
         let (began_ns, measured) = trial;
         if measured.outcome == Outcome::Measured {
-            return Ok(Loss::None);
+            return Ok(None);
         }
-        let Some(link) = self.lost_link(setup) else { return Ok(Loss::None) };
+        let Some(link) = self.lost_link(setup) else { return Ok(None) };
         self.machine.pool = None;
         let consequence = self.losses.add(cell);
         if consequence == Consequence::End || self.is_beyond_overtime() {
@@ -117,16 +113,16 @@ impl Run<'_> {
                 _ => format!("the agent at {agent} was lost {times} ({why}), and the time of the session is over"),
             };
             self.give_up(reason, unix_ns())?;
-            return Ok(Loss::Over);
+            return Ok(Some(Attempt::Interrupted));
         }
         // The trial waited for the host from the moment at which it should have ended.
         let trial_ns = setup.warmup_ns.saturating_add(setup.window_ns);
         // Which probe of a search it was is not known.
         let trial_ns = if setup.spec.searches_rate() { u64::MAX } else { trial_ns };
         Ok(match self.await_host(&*link, began_ns.saturating_add(trial_ns).min(monotonic_ns()))? {
-            false => Loss::Over,
-            true if consequence == Consequence::Fail => Loss::None,
-            true => Loss::Back,
+            false => Some(Attempt::Interrupted),
+            true if consequence == Consequence::Fail => None,
+            true => Some(Attempt::Repeat),
         })
     }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::block::BlockTask;
 use crate::run::{Run, RunError};
-use crate::time_limit::Given;
+use crate::time_limit::reduction;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;
@@ -26,61 +26,63 @@ impl Run<'_> {
         let families = self.plan.families.clone();
         let design = self.plan.design;
         let screened: Vec<&Family> = families.iter().filter(|family| family.is_screened()).collect();
-        // Trials from before a resume are not measured again.
-        let due = |stage: Stage, blocks: u64, cells: fn(&Family, usize) -> usize| -> (u64, u64) {
-            let of_family = |family: &&Family| {
-                let left = family.screened.iter().map(|group| blocks.saturating_sub(self.visits(group, stage)));
-                let left = left.sum::<u64>();
-                (cells(family, design.narrow_cells) as u64 * left, left)
-            };
-            screened.iter().map(of_family).fold((0, 0), |sum, family| (sum.0 + family.0, sum.1 + family.1))
-        };
-        let all = due(Stage::Screen, design.screen_blocks, |family, _| family.choices);
-        let better = due(Stage::Narrow, design.narrow_blocks, |family, narrow| family.choices.min(narrow));
-        if all.0 > 0 {
-            self.record.tell_stage(Stage::Screen, all.0, all.1);
+        let mut rounds = 0;
+        let all: Vec<_> = screened.iter().map(|family| (*family, None)).collect();
+        if !self.screen_rounds(Stage::Screen, design.screen_blocks, &all, &mut rounds)? {
+            return Ok(false);
         }
-        let whole: Vec<(&Family, usize)> = screened.iter().map(|family| (*family, family.choices)).collect();
-        let mut rounds = Given { kept: 0, planned: design.screen_blocks + design.narrow_blocks };
-        for round in 0..design.screen_blocks {
-            if !self.fits_round(&whole, Stage::Screen, round) {
-                break;
-            }
-            rounds.kept += 1;
-            for family in &screened {
-                if !self.screen_round(family, Stage::Screen, round, None)? {
-                    return Ok(false);
-                }
-            }
-        }
-        if better.0 > 0 {
-            self.record.tell_stage(Stage::Narrow, better.0, better.1);
-        }
-        let kept: Vec<Vec<usize>> = screened.iter().map(|family| self.ranked(family, design.narrow_cells)).collect();
-        let better: Vec<(&Family, usize)> =
-            screened.iter().zip(&kept).map(|(family, kept)| (*family, kept.len())).collect();
-        for round in 0..design.narrow_blocks {
-            if !self.fits_round(&better, Stage::Narrow, round) {
-                break;
-            }
-            rounds.kept += 1;
-            for (family, kept) in screened.iter().zip(&kept) {
-                if !self.screen_round(family, Stage::Narrow, round, Some(kept))? {
-                    return Ok(false);
-                }
-            }
+        let better = |family: &&Family| Some(self.ranked(family, design.narrow_cells));
+        let better: Vec<_> = screened.iter().map(|family| (*family, better(family))).collect();
+        if !self.screen_rounds(Stage::Narrow, design.narrow_blocks, &better, &mut rounds)? {
+            return Ok(false);
         }
         let fixed =
             families.iter().flat_map(|family| &family.groups).all(|group| self.done.finalists.contains_key(group));
         // Where as many as fit are wanted, fewer are no reduction.
         let most = (!self.plan.screens_changes()).then(|| self.finalists_that_fit());
         if let Some(most) = most.filter(|_| !screened.is_empty() && !fixed) {
-            let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
+            let planned = design.screen_blocks + design.narrow_blocks;
+            let rounds = reduction(rounds, planned, "rounds of screening");
+            let reductions = rounds.into_iter().chain(self.finalists_text(most));
             self.note_reductions(&reductions.collect::<Vec<_>>())?;
         }
         for family in &families {
             let most = most.unwrap_or_else(|| self.wanted_that_fit(family));
             self.fix_finalists(family, most)?;
+        }
+        Ok(true)
+    }
+
+    /// The rounds of a stage for families, each with the options that are left, or all of them. Counts the rounds for which there
+    /// is time. `false` if interrupted.
+    fn screen_rounds(
+        &mut self,
+        stage: Stage,
+        blocks: u64,
+        families: &[(&Family, Option<Vec<usize>>)],
+        rounds: &mut u64,
+    ) -> Result<bool, RunError> {
+        let size = |family: &Family, only: &Option<Vec<usize>>| only.as_ref().map_or(family.choices, Vec::len);
+        let sized: Vec<(&Family, usize)> =
+            families.iter().map(|(family, only)| (*family, size(family, only))).collect();
+        // Trials from before a resume are not measured again.
+        let left = |group: &GroupId| blocks.saturating_sub(self.visits(group, stage));
+        let due = |family: &Family| family.screened.iter().map(left).sum::<u64>();
+        let trials = sized.iter().map(|(family, cells)| *cells as u64 * due(family)).sum();
+        let visits = sized.iter().map(|(family, _)| due(family)).sum();
+        if trials > 0 {
+            self.record.tell_stage(stage, trials, visits);
+        }
+        for round in 0..blocks {
+            if !self.fits_round(&sized, stage, round) {
+                break;
+            }
+            *rounds += 1;
+            for (family, only) in families {
+                if !self.screen_round(family, stage, round, only.as_ref())? {
+                    return Ok(false);
+                }
+            }
         }
         Ok(true)
     }
@@ -276,7 +278,7 @@ impl Run<'_> {
         // A trial of calibration is a block of its own.
         self.record.tell_stage(Stage::Calibrate, trials, trials);
         let (began_ns, planned_ns) = (monotonic_ns(), self.plan.schedule().calibrate_ns);
-        let mut given = Given { kept: 0, planned: trials };
+        let mut kept_trials = 0;
         for (family, groups) in sets {
             let mut series = Vec::new();
             let mut kept = None;
@@ -291,7 +293,7 @@ impl Run<'_> {
                 if is_late && self.plan.blocks.is_none() {
                     break;
                 }
-                given.kept += 1;
+                kept_trials += 1;
                 let group = &groups[turn % groups.len()];
                 let Some(cell) = self.calibrated_cell(group, turn).filter(|cell| kept.as_ref() != Some(&cell.id))
                 else {
@@ -329,7 +331,7 @@ impl Run<'_> {
             }
         }
         if self.plan.task.is_none() {
-            self.note_reductions(given.text("trials of calibration").as_slice())?;
+            self.note_reductions(reduction(kept_trials, trials, "trials of calibration").as_slice())?;
         }
         Ok(true)
     }

@@ -138,18 +138,9 @@ pub(crate) fn with_spare(ns: u64) -> Nanos {
 // Only the pace of the trials and the clock decide, never their results. One round of screening, two finalists and a block
 // in progress are always kept, since a result needs them.
 
-/// The kept number of a planned number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
-    pub(crate) kept: u64,
-    pub(crate) planned: u64,
-}
-
-impl Given {
-    /// `1 of 4 rounds of screening`; nothing if all are kept.
-    pub(crate) fn text(self, what: &str) -> Option<String> {
-        (self.kept < self.planned).then(|| format!("{} of {} {what}", self.kept, self.planned))
-    }
+/// `1 of 4 rounds of screening`; nothing if all are kept.
+pub(crate) fn reduction(kept: u64, planned: u64, what: &str) -> Option<String> {
+    (kept < planned).then(|| format!("{kept} of {planned} {what}"))
 }
 
 impl Run<'_> {
@@ -190,8 +181,7 @@ impl Run<'_> {
     /// The text of a reduction to `fit` finalists.
     pub(crate) fn finalists_text(&self, fit: usize) -> Option<String> {
         let planned = self.most_finalists();
-        let given = Given { kept: fit.min(planned) as u64, planned: planned as u64 };
-        given.text("finalists of the screening")
+        reduction(fit.min(planned) as u64, planned as u64, "finalists of the screening")
     }
 
     fn most_finalists(&self) -> usize {
@@ -280,7 +270,7 @@ mod tests {
 
     #[test]
     fn only_reductions_have_a_text() {
-        let text = |kept, planned| Given { kept, planned }.text("rounds of screening");
+        let text = |kept, planned| reduction(kept, planned, "rounds of screening");
         assert_eq!(text(4, 4), None);
         assert_eq!(text(0, 0), None);
         assert_eq!(text(1, 4).as_deref(), Some("1 of 4 rounds of screening"));

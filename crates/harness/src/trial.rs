@@ -211,14 +211,11 @@ impl PathLoad {
 }
 
 /// The outcome of a trial of calls by that of its load.
-fn named(of_load: Outcome) -> Outcome {
-    let text = |reason: String| format!("the load of the path: {reason}");
-    match of_load {
-        Outcome::Measured => Outcome::Measured,
-        Outcome::Skipped(reason) => Outcome::Skipped(text(reason)),
-        Outcome::Failed(reason) => Outcome::Failed(text(reason)),
-        Outcome::NothingMoved(reason) => Outcome::NothingMoved(text(reason)),
+fn named(mut of_load: Outcome) -> Outcome {
+    if let Some(reason) = of_load.reason_mut() {
+        reason.insert_str(0, "the load of the path: ");
     }
+    of_load
 }
 
 // An extra trial in which a profiler samples the relay's processes. It comes after all judged trials, so that sampling does

@@ -21,7 +21,7 @@ pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits};
 pub use rate_model::{MeshFit, RateSample};
-pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
+pub use result::{MeshResult, RateShift, SlowHost, SlowLink};
 pub use row::{MeshRow, SlotPlace};
 pub use schedule::{MeshPattern, MeshSchedule, MeshSlot, SlotId};
 pub use settings::{MeshCell, MeshSettings, RankHello, ToRank, ToRankZero};

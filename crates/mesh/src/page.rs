@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Rank;
 use crate::files::MeshData;
 use crate::rate_model::MeshFit;
-use crate::result::{HostShifts, MeshNoise, MeshResult, RateShift};
+use crate::result::{HostShifts, MeshNoise, MeshResult, SlowLink};
 use crate::row::MeshRow;
 use crate::summary::MeshSummary;
 
@@ -68,14 +68,8 @@ struct PageOption<'a> {
     reaches: String,
     shifts: Vec<Option<HostShifts>>,
     slow_hosts: Vec<usize>,
-    slow_links: Vec<PageLink>,
-}
-
-#[derive(Serialize)]
-struct PageLink {
-    sender: usize,
-    receiver: usize,
-    shift: RateShift,
+    /// By positions.
+    slow_links: Vec<SlowLink>,
 }
 
 /// A round, from its first trial to the end of its last one.
@@ -156,8 +150,9 @@ impl<'a> PageOption<'a> {
         };
         let place = |rank: Rank| places.get(&rank).copied();
         let (scale, rates, reaches) = cells(&result.fit, result.noise.as_ref(), places);
-        let link = |link: &crate::result::SlowLink| {
-            Some(PageLink { sender: place(link.sender)?, receiver: place(link.receiver)?, shift: link.shift })
+        let link = |link: &SlowLink| {
+            let [sender, receiver] = [place(link.sender)? as u32, place(link.receiver)? as u32];
+            Some(SlowLink { sender, receiver, shift: link.shift })
         };
         let mut shifts = vec![None; places.len()];
         for (rank, shift) in &result.hosts {

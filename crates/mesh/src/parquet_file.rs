@@ -28,10 +28,7 @@ use bytegauge_sys::new_file::create_fresh;
 const GROUP_ROWS: usize = 1 << 18;
 
 /// A column of `T`: its name, and its value in a row.
-struct ParquetColumn<'a, T> {
-    name: String,
-    value: ParquetValue<'a, T>,
-}
+type ParquetColumn<'a, T> = (String, ParquetValue<'a, T>);
 
 /// The value of a column in a row.
 type ValueOf<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
@@ -57,16 +54,16 @@ pub fn write(data: &MeshData, dir: &Path) -> Result<[PathBuf; 2], ParquetError> 
 
 fn integer<'a, T>(name: &str, value: impl Fn(&T) -> Option<u64> + 'a) -> ParquetColumn<'a, T> {
     let value = Box::new(move |row: &T| value(row).map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
-    ParquetColumn { name: name.to_owned(), value: ParquetValue::Integer(value) }
+    (name.to_owned(), ParquetValue::Integer(value))
 }
 
 fn real<'a, T>(name: &str, value: impl Fn(&T) -> Option<f64> + 'a) -> ParquetColumn<'a, T> {
-    ParquetColumn { name: name.to_owned(), value: ParquetValue::Real(Box::new(value)) }
+    (name.to_owned(), ParquetValue::Real(Box::new(value)))
 }
 
 fn text<'a, T>(name: &str, value: impl Fn(&T) -> Option<String> + 'a) -> ParquetColumn<'a, T> {
     let value = Box::new(move |row: &T| value(row).map(|text| ByteArray::from(text.into_bytes())));
-    ParquetColumn { name: name.to_owned(), value: ParquetValue::Text(value) }
+    (name.to_owned(), ParquetValue::Text(value))
 }
 
 fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
@@ -144,10 +141,10 @@ fn host_columns() -> Vec<ParquetColumn<'static, RankHello>> {
 
 /// Writes rows, under another name until the file is whole.
 fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> Result<(), ParquetError> {
-    let kind = |column: &ParquetColumn<'_, T>| match column.value {
-        ParquetValue::Integer(_) => format!("optional int64 {};", column.name),
-        ParquetValue::Real(_) => format!("optional double {};", column.name),
-        ParquetValue::Text(_) => format!("optional binary {} (UTF8);", column.name),
+    let kind = |(name, value): &ParquetColumn<'_, T>| match value {
+        ParquetValue::Integer(_) => format!("optional int64 {name};"),
+        ParquetValue::Real(_) => format!("optional double {name};"),
+        ParquetValue::Text(_) => format!("optional binary {name} (UTF8);"),
     };
     let fields: Vec<String> = columns.iter().map(kind).collect();
     let schema = Arc::new(parse_message_type(&format!("message mesh {{ {} }}", fields.join(" ")))?);
@@ -156,9 +153,9 @@ fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> R
     let mut writer = SerializedFileWriter::new(create_fresh(&fresh)?, schema, properties)?;
     for rows in rows.chunks(GROUP_ROWS) {
         let mut group = writer.next_row_group()?;
-        for column in columns {
+        for (_, value) in columns {
             let Some(mut out) = group.next_column()? else { break };
-            match &column.value {
+            match value {
                 ParquetValue::Integer(value) => write_column(out.typed::<Int64Type>(), rows, value)?,
                 ParquetValue::Real(value) => write_column(out.typed::<DoubleType>(), rows, value)?,
                 ParquetValue::Text(value) => write_column(out.typed::<ByteArrayType>(), rows, value)?,

@@ -63,25 +63,15 @@ pub struct SlowHost {
     pub shifts: HostShifts,
 }
 
-/// A direction of a pair that is slower than both hosts explain.
-#[derive(Clone, Debug, PartialEq)]
+/// A direction of a pair that is slower than both hosts explain, or of two racks between which connections are slower than within
+/// racks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowLink {
-    /// The rank that sends.
-    pub sender: Rank,
-    /// The rank that receives.
-    pub receiver: Rank,
-    /// How slow it is, compared with the other links of both hosts.
-    pub shift: RateShift,
-}
-
-/// Two racks between which connections are slower than within racks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlowRacks {
-    /// The rack that sends.
+    /// The rank, or the rack, that sends.
     pub sender: u32,
-    /// The rack that receives.
+    /// The rank, or the rack, that receives.
     pub receiver: u32,
-    /// How slow they are.
+    /// How slow it is, compared with the other links of both hosts, or with those within racks.
     pub shift: RateShift,
 }
 
@@ -99,7 +89,7 @@ pub struct MeshResult {
     /// Slow links, the slowest first.
     pub slow_links: Vec<SlowLink>,
     /// Slow rack pairs, the slowest first.
-    pub slow_racks: Vec<SlowRacks>,
+    pub slow_racks: Vec<SlowLink>,
     /// Pairs that look slow, are not called slow and were not repeated often, the slowest first.
     pub suspects: Vec<(Rank, Rank)>,
     /// Hosts that look slow and are not called slow, the slowest first.
@@ -317,7 +307,7 @@ impl Rules {
         slow.into_iter().map(|(pair, shift)| SlowLink { sender: pair.sender, receiver: pair.receiver, shift }).collect()
     }
 
-    fn racks(&self, fit: &MeshFit, racks: &[u32]) -> Vec<SlowRacks> {
+    fn racks(&self, fit: &MeshFit, racks: &[u32]) -> Vec<SlowLink> {
         let within: Vec<f64> =
             fit.rack_pairs.iter().filter(|((from, to), _)| from == to).map(|(_, effect)| *effect).collect();
         let all: Vec<f64> = fit.rack_pairs.values().copied().collect();
@@ -329,7 +319,7 @@ impl Rules {
             (*pair, self.test(effect - base, MEDIAN_BY_MEAN * self.noise.between / independent.sqrt()))
         };
         let slow = slow(fit.rack_pairs.iter().filter(|((from, to), _)| from != to).map(test).collect());
-        slow.into_iter().map(|((sender, receiver), shift)| SlowRacks { sender, receiver, shift }).collect()
+        slow.into_iter().map(|((sender, receiver), shift)| SlowLink { sender, receiver, shift }).collect()
     }
 }
 

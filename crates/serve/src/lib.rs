@@ -64,30 +64,11 @@ impl Server {
         if let Some(reason) = engine::missing_requirement(engine) {
             return Err(EndError::Missing(reason));
         }
-        if engine == Engine::Null {
-            return Err(EndError::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
-        }
         // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
         resource_limit::raise_open_files();
-        let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = address::listen(&address::resolved(place)?)?;
-        let listener = Arc::new(listener);
-        let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
-        let group = ThreadGroup::start(&plan(&place, threads), Flags::default(), |_| {
-            let listener = Arc::clone(&listener);
-            let clients = ServedClients { role, served: Served::default() };
-            Box::new(move |mut start: ThreadStart<_>| {
-                start.ready();
-                serve(engine, clients, &listener, &start.flags)
-            })
-        });
-        match group {
-            Ok(group) => Ok(Server { group, place, cpu_before_ns }),
-            Err(fault) => {
-                address::clear(&place);
-                Err(fault)
-            }
-        }
+        let threads = if engine.has_thread_a_flow() { 1 } else { threads };
+        Server::run(place, threads, listener, move |listener, flags| serve(engine, role, listener, flags))
     }
 
     /// Returns every datagram that arrives at a UDP place, in `threads` threads that share the socket.
@@ -95,16 +76,28 @@ impl Server {
     /// # Errors
     /// As for [`Server::start`].
     pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, EndError> {
-        let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (socket, place) = bind(&address::resolved(place)?)?;
-        let socket = Arc::new(socket);
-        let group = ThreadGroup::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
-            let socket = Arc::clone(&socket);
+        Server::run(place, threads, socket, echo)
+    }
+
+    /// Starts threads that share what listens at a place.
+    fn run<S: Send + Sync + 'static>(
+        place: Place,
+        threads: usize,
+        shared: S,
+        serve: impl Fn(&S, &Flags) -> Result<Served, EndError> + Copy + Send + 'static,
+    ) -> Result<Server, EndError> {
+        let cpu_before_ns = cpu_time::process_usage().total_ns;
+        let plan = EndPlan::of(format!("serving on {place}"), "serve", vec![None; threads.max(1)], "--threads");
+        let shared = Arc::new(shared);
+        let group = ThreadGroup::start(&plan, Flags::default(), |_| {
+            let shared = Arc::clone(&shared);
             Box::new(move |mut start: ThreadStart<_>| {
                 start.ready();
-                echo(&socket, &start.flags)
+                serve(&shared, &start.flags)
             })
-        })?;
+        });
+        let group = group.inspect_err(|_| address::clear(&place))?;
         Ok(Server { group, place, cpu_before_ns })
     }
 
@@ -141,11 +134,8 @@ impl Server {
     }
 }
 
-fn plan(place: &Place, threads: usize) -> EndPlan {
-    EndPlan::of(format!("serving on {place}"), "serve", vec![None; threads], "--threads")
-}
-
-fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: &Flags) -> Result<Served, EndError> {
+fn serve(engine: Engine, role: ServeRole, listener: &OwnedFd, flags: &Flags) -> Result<Served, EndError> {
+    let mut clients = ServedClients { role, served: Served::default() };
     let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true };
     let mut meter = Meter::start(&forever, 0);
     let buffer_size = engine::message_buffer(engine, READ_SIZE);
