@@ -13,9 +13,9 @@ use bytegauge_model::{Bytes, Nanos, Place, Spec, escape};
 use bytegauge_plan::Plan;
 use bytegauge_traffic::RemoteHost;
 use bytegauge_wire::Key;
-use clap::{ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use clap::{ArgAction, ArgGroup, ArgMatches, Command};
 
-use crate::command_line::option::{switch, valued};
+use crate::command_line::option::{path, switch, valued};
 use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, interrupt, measure, terminal};
 
@@ -32,11 +32,7 @@ pub fn command() -> Command {
         .arg(switch("init", "Create --key-file with a new key, and exit"))
         .arg(valued("listen", "ADDRESS:PORT", "Address to listen on; port 0: a free port"))
         .group(ArgGroup::new("what").args(["init", "listen"]).required(true))
-        .arg(
-            valued("key-file", "FILE", "Key of both hosts, readable by its owner only")
-                .value_parser(value_parser!(PathBuf))
-                .required(true),
-        )
+        .arg(path("key-file", "FILE", "Key of both hosts, readable by its owner only").required(true))
         .next_help_heading("Limits")
         .arg(valued("max-sessions", "N", "Sessions at a time; two disturb each other").default_value("1"))
         .arg(valued("max-flows", "N", "Connections of a trial, with idle ones").default_value("2048"))
@@ -73,9 +69,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 fn init(matches: &ArgMatches) -> Result<u8, Failure> {
-    let Some(file) = matches.get_one::<PathBuf>("key-file") else {
-        return usage("--init needs --key-file FILE, the file to create");
-    };
+    let Some(file) = matches.get_one::<PathBuf>("key-file") else { return usage("--init needs --key-file FILE") };
     Key::create(file).map_err(args::wrong("key-file"))?;
     terminal::note(&format!(
         "made the key {0}: copy it to the other host, where only its owner may read it (scp -p), and start the agent there \

@@ -15,15 +15,6 @@ use crate::{agent, exit_code, mesh, serve};
 
 pub use help::{completions, full_help, is_full_help, man};
 
-/// The formats of a report.
-pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
-
-/// The formats of a stored report: those, and what other programs read.
-pub const STORED_FORMATS: [&str; 6] = ["text", "json", "csv", "markdown", "go-bench", "junit"];
-
-/// The formats of an export.
-pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];
-
 /// The commands of the help, by what they are for.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "stream", "call", "ring"]),

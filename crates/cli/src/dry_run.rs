@@ -103,13 +103,9 @@ fn short_of_time(plan: &Plan) -> Option<String> {
     let tests = plan.groups.len();
     let (needed_s, given_s) = (tests as f64 * TEST_S, plan.budget_ns as f64 / 1e9);
     let is_short = tests > 1 && plan.blocks.is_none() && plan.task.is_none() && 2.0 * given_s < needed_s;
-    let levels = |factor: &Factor| -> BTreeSet<Level> {
-        let levels = plan.groups.iter().map(|group| group.factors.get(factor.name));
-        levels.filter(|level| *level != Level::Absent).collect()
-    };
     // A profile sets conditions of its own.
     let is_own = |factor: &&Factor| !PROFILE_FACTORS[1..].contains(&factor.name);
-    let varied = FACTORS.iter().filter(is_own).filter(|factor| levels(factor).len() > 1);
+    let varied = FACTORS.iter().filter(is_own).filter(|factor| has_levels(plan, factor.name));
     let flags: Vec<String> = varied.map(|factor| format!("--{}", factor.flag())).collect();
     is_short.then(|| {
         format!(
@@ -130,11 +126,14 @@ pub fn resumed(Begun { id, plan, analysis }: &Begun) -> String {
 /// Conditions with several levels that could be compared, in a session that no plan describes.
 fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
     let names = COMPARED_CONDITIONS.iter().map(|row| row.name);
-    let levels = |name: &str| -> BTreeSet<Level> {
-        let factor = name.replace('-', "_");
-        plan.groups.iter().map(|group| group.factors.get(&factor)).filter(|level| *level != Level::Absent).collect()
-    };
-    names.filter(|name| plan.name == plan.workload.row().name && levels(name).len() > 1).collect()
+    let is_unnamed = plan.name == plan.workload.row().name;
+    names.filter(|name| is_unnamed && has_levels(plan, &name.replace('-', "_"))).collect()
+}
+
+/// Whether the tests of a plan have several levels of a factor.
+fn has_levels(plan: &Plan, factor: &str) -> bool {
+    let levels = plan.groups.iter().map(|group| group.factors.get(factor));
+    levels.filter(|level| *level != Level::Absent).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// The whole plan: its stages and times, and every family with its levels.

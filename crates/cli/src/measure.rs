@@ -135,41 +135,44 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let mut store = Store::open(&path)?;
     let before = history::against(matches, &store)?;
     let resumed = begun.map(|begun| begun.id);
-    let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
+    let talks = talks(matches);
     if talks && resumed.is_none() {
         terminal::note(dry_run::summary(&plan).trim_end());
         history::note_before(&plan, &store)?;
     }
-    let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;
     let listing = stored::interval(matches)?.filter(|_| talks).and_then(|interval| Listing::start(interval, &plan));
-    let shown = Shown { quiet: matches.get_flag("quiet") || listing.is_some(), lines: &mut lines };
+    let observer: Box<dyn Observer> = match talks && listing.is_none() {
+        true => Box::new(Display::new()),
+        false if matches.get_flag("json-stream") => Box::new(JsonLines),
+        false => Box::new(Silent),
+    };
+    remove_leftovers(!talks);
     let sampled = flames.as_ref().map(|_| plan.clone());
-    let (session, ended) = execute(plan, resumed, &mut store, options, &stop, shown)?;
+    let (session, ended) = execute(plan, resumed, &mut store, options, &stop, observer)?;
     drop(listing);
     let view = stored::view(&store, session, matches)?;
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
         flames.draw(plan, &view, matches.get_flag("quiet"), &stop);
     }
-    report(&view, &ended, Earlier { store: &store, path: &path, before }, matches)
+    report(&view, &ended, &store, &path, before, matches)
 }
 
-/// The store of a session, and the sessions before it that it is compared with.
-struct Earlier<'a> {
-    store: &'a Store,
-    path: &'a Path,
-    before: Option<Vec<SessionId>>,
+/// Whether progress and notes are printed.
+pub fn talks(matches: &ArgMatches) -> bool {
+    !matches.get_flag("quiet") && !matches.get_flag("json-stream")
 }
 
-/// Shows a session as the flags ask for, and gives its exit code.
+/// Shows a session as the flags ask for, compared with the sessions `before` it, and gives its exit code.
 fn report(
     view: &Report,
     ended: &Ended,
-    Earlier { store, path, before }: Earlier,
+    store: &Store,
+    path: &Path,
+    before: Option<Vec<SessionId>>,
     matches: &ArgMatches,
 ) -> Result<u8, Failure> {
-    let as_lines = matches.get_flag("json-stream");
-    let talks = !matches.get_flag("quiet") && !as_lines;
+    let (as_lines, talks) = (matches.get_flag("json-stream"), talks(matches));
     let cut_short = match ended {
         Ended::Interrupted => Some((INTERRUPTED, "interrupted")),
         Ended::HostLost(reason) => Some((HOST_LOST, reason.as_str())),
@@ -186,7 +189,6 @@ fn report(
     }
     // The screen shows it if it is printed.
     let shown = matches!(args::text(matches, "format"), Some("text") | None) && !as_lines;
-    let next = || stored::next(view, path);
     let keep_page = || {
         if talks && !matches.get_flag("no-page") {
             page::keep(std::slice::from_ref(view), path);
@@ -206,7 +208,7 @@ fn report(
         return Ok(code);
     }
     if talks && !shown {
-        terminal::note(&format!("next: {}", next()));
+        terminal::note(&format!("next: {}", stored::next(view, path)));
     }
     keep_page();
     // `ab` is a gate: a result that is not known passes only on request.
@@ -217,14 +219,6 @@ fn report(
     Ok(exit_code::code_of(view, strict))
 }
 
-/// How a session is shown while it runs.
-pub struct Shown<'a> {
-    /// Without progress.
-    pub quiet: bool,
-    /// Its events as JSON lines instead of progress.
-    pub lines: &'a mut Option<JsonLines>,
-}
-
 /// Runs the session with an observer, until done or interrupted.
 pub fn execute(
     plan: Plan,
@@ -232,28 +226,13 @@ pub fn execute(
     store: &mut Store,
     options: RunOptions,
     stop: &AtomicBool,
-    Shown { quiet, lines }: Shown<'_>,
+    mut observer: Box<dyn Observer>,
 ) -> Result<(SessionId, Ended), Failure> {
-    remove_leftovers(quiet || lines.is_some());
-    let mut display = None;
-    let mut silent = Silent;
-    let observer: &mut dyn Observer = if let Some(lines) = lines {
-        lines
-    } else if quiet {
-        &mut silent
-    } else {
-        display.insert(Display::new())
-    };
     let run = match resumed {
-        Some(session) => Run::resume(session, store, options, observer, stop)?,
-        None => Run::begin(plan, store, options, observer, stop)?,
+        Some(session) => Run::resume(session, store, options, &mut *observer, stop)?,
+        None => Run::begin(plan, store, options, &mut *observer, stop)?,
     };
-    let session = run.session();
-    let ended = run.execute(&mut ByReport);
-    if let Some(display) = &mut display {
-        display.clear();
-    }
-    Ok((session, ended?))
+    Ok((run.session(), run.execute(&mut ByReport)?))
 }
 
 /// The file of this program, which ends that are processes run once more.

@@ -48,7 +48,7 @@ impl Display {
     }
 
     /// Removes the display from the terminal.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.line.iter_mut().for_each(Line::remove);
     }
 
@@ -79,6 +79,12 @@ impl Display {
     fn begin(&mut self, stage: Stage, blocks: u64, session: SessionId, store: &Store) {
         // If the store cannot be read, the session reports it.
         self.standing.begin(stage, blocks, store.groups(session).map_or(0, |groups| groups.len()));
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

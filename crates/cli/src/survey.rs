@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use bytegauge_harness::stages::{Observer, Silent};
 use bytegauge_harness::{Ended, RunOptions};
 use bytegauge_plan::built_in::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{Plan, PlanError, resolve};
@@ -11,7 +12,7 @@ use bytegauge_store::Store;
 use clap::{ArgMatches, Id};
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED, usage, verdict_code};
-use crate::measure::Shown;
+use crate::progress::Display;
 use crate::{args, interrupt, measure, page, stored, terminal};
 
 /// The arguments of `run` that a survey has.
@@ -54,6 +55,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let stop = interrupt::stop_on_signals()?;
     let program = measure::own_program()?;
+    measure::remove_leftovers(!measure::talks(matches));
     let mut views = Vec::new();
     let mut interrupted = false;
     for (at, (step, plan)) in steps.iter().zip(planned).enumerate() {
@@ -75,9 +77,9 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             start_network: Some(bytegauge_emulated_link::start_network),
             ..RunOptions::default()
         };
-        let mut lines = None;
-        let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines };
-        let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, shown)?;
+        let observer: Box<dyn Observer> =
+            if measure::talks(matches) { Box::new(Display::new()) } else { Box::new(Silent) };
+        let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, observer)?;
         let view = Report::of(&SessionData::load(&store, session)?, &Settings::default());
         let lines = screen::brief(&view, LINES_MAX, width, &style.program).join("\n");
         terminal::print(&format!("{title} (session {session})\n{lines}\n"));
@@ -99,7 +101,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     if interrupted {
         terminal::note("interrupted: everything measured is kept");
     }
-    if !matches.get_flag("quiet") && !matches.get_flag("no-page") {
+    if measure::talks(matches) && !matches.get_flag("no-page") {
         page::keep(&views, &path);
     }
     let has_failed = !interrupted && views.iter().all(|view| verdict_code(view, false) == FAILED);

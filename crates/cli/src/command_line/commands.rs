@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use bytegauge_import::{FORMATS, rate_units};
 use bytegauge_model::Workload;
 use bytegauge_plan::built_in;
-use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::help::shortened;
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
-use super::option::{formats, switch, valued, with_details};
-use super::{EXPORT_FORMATS, STORED_FORMATS, option};
+use super::option;
+use super::option::{Details, formats, names, path, positional, switch, valued};
 use crate::selftest::SCALES;
 use crate::survey::SURVEY;
 
@@ -85,9 +84,9 @@ and its data is not read. Only root may observe programs of other users.
 
 A command that observe starts has no input, prints to standard error, and is stopped (TERM) at the end.";
 pub fn run(command: Command) -> Command {
-    let plan =
-        Arg::new("plan").value_name("PLAN").value_parser(value_parser!(OsString)).required_unless_present("resume");
-    let plan = plan.help("Built-in plan (listed below), a TOML file, or survey");
+    let plan = positional("plan", "PLAN", "Built-in plan (listed below), a TOML file, or survey")
+        .value_parser(value_parser!(OsString))
+        .required_unless_present("resume");
     let only = valued("only", "PLANS", "Plans of a survey, such as buffer-size,tcp-echo");
     shortened(measuring(command.after_help(built_in_plans()).arg(plan), None).arg(only))
 }
@@ -104,43 +103,29 @@ fn built_in_plans() -> String {
 }
 
 pub fn tune(command: Command) -> Command {
-    let on = valued("on", "PROGRAM", "Program whose sockets are changed: client, server or both");
     let command = with_program(command.after_help(TUNE_HELP))
-        .arg(with_details(
-            valued("option", "NAME=VALUES", "Socket option to try, such as nodelay=on").action(ArgAction::Append),
+        .arg(changes("option", "Socket option to try, such as nodelay=on").details(
             "sndbuf=64K,1M, congestion=bbr, notsent-lowat=128K, …; unset leaves the program's own call out",
         ))
-        .arg(with_details(
-            valued("sysctl", "NAME=VALUES", "Setting of the network to try: net.ipv4.tcp_sack=0")
-                .action(ArgAction::Append)
-                .conflicts_with("pid"),
+        .arg(changes("sysctl", "Setting of the network to try: net.ipv4.tcp_sack=0").conflicts_with("pid").details(
             "the programs run in a network of their own, which has it; default is the value of this machine",
         ))
-        .arg(with_details(on, "client: the measured command; server: that of --start. Default: each that the session starts, and with --option the server, or the client \
-             if only it waits"))
+        .arg(valued("on", "PROGRAM", "Program whose sockets are changed: client, server or both").details(
+            "client: the measured command; server: that of --start. Default: each that the session starts, and with --option \
+             the server, or the client if only it waits",
+        ))
         .arg(switch("crossed", "Combine the values of several --option and --sysctl"))
         .arg(valued("now", "VALUE", "Value that the program has now, to report the gain"))
-        .arg(with_details(
-            valued("recommendation", "ID", "Session whose recommended sizes are tried as well"),
-            "a session number, or latest; the report shows whether they are within --margin of the best value",
-        ))
+        .arg(
+            valued("recommendation", "ID", "Session whose recommended sizes are tried as well")
+                .details("a session number, or latest; the report shows whether they are within --margin of the best value"),
+        )
         .next_help_heading("Running program")
-        .arg(with_details(
-            valued("pid", "PID", "Process that runs already, with its descendants")
-                .value_parser(value_parser!(u32).range(1..))
-                .conflicts_with_all([
-                    "command",
-                    "start",
-                    "load",
-                    "prepare",
-                    "ready",
-                    "stop",
-                    "on",
-                    "now",
-                    "recommendation",
-                ]),
-            "each --option is switched on its connections and set back after every trial",
-        ))
+        .arg(
+            process("Process that runs already, with its descendants")
+                .conflicts_with_all("command start load prepare ready stop on now recommendation".split(' '))
+                .details("each --option is switched on its connections and set back after every trial"),
+        )
         .arg(
             valued("port", "PORT", "Local port of its listener and connections")
                 .value_parser(value_parser!(u16).range(1..)),
@@ -149,10 +134,10 @@ pub fn tune(command: Command) -> Command {
             valued("peer", "ADDRESS", "Address of the other end of its connections")
                 .value_parser(value_parser!(IpAddr)),
         )
-        .arg(with_details(
-            valued("max-harm", "SHARE", "Harm that ends the session [default: 10%]"),
-            "if a change makes it worse by more than this in two trials in a row",
-        ))
+        .arg(
+            valued("max-harm", "SHARE", "Harm that ends the session [default: 10%]")
+                .details("if a change makes it worse by more than this in two trials in a row"),
+        )
         .arg(switch("yes", "Change more than 2000 sockets"));
     let command = measuring(command, Some(Workload::Tune)).mut_args(hide_what_programs_lack);
     // A list may begin with a negative value.
@@ -166,24 +151,34 @@ const OF_SIDE: &str = "set from outside; NAME=unset leaves the program's own cal
 const SYSCTL_OF_SIDE: &str =
     "the programs of each side run in a network of their own; the other side has this machine's value";
 
+/// Changes around a program.
+fn changes(flag: &'static str, help: &'static str) -> Arg {
+    valued(flag, "NAME=VALUES", help).action(ArgAction::Append)
+}
+
 /// A change around the program of one side.
 fn change_of(flag: &'static str, help: &'static str) -> Arg {
-    valued(flag, "NAME=VALUE", help).action(ArgAction::Append)
+    changes(flag, help).value_name("NAME=VALUE")
+}
+
+/// A process that runs already.
+fn process(help: &'static str) -> Arg {
+    valued("pid", "PID", help).value_parser(value_parser!(u32).range(1..))
 }
 
 pub fn ab(command: Command) -> Command {
     let command = command
-        .arg(with_details(
-            valued("a", "SIDE", "Present side: run:FLAGS, cmd:CMD, start:CMD, addr:PLACE"),
-            "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND of a server, or addr:HOST:PORT of a server",
-        ))
+        .arg(
+            valued("a", "SIDE", "Present side: run:FLAGS, cmd:CMD, start:CMD, addr:PLACE")
+                .details("run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND of a server, or addr:HOST:PORT of a server"),
+        )
         .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"))
-        .arg(Arg::new("present").value_name("A").conflicts_with("a").help("Present command, or a side as for --a"))
-        .arg(Arg::new("new").value_name("B").conflicts_with("b").help("Command that may replace it"))
-        .arg(with_details(change_of("a-option", "Socket option of A's program, such as nodelay=on"), OF_SIDE))
-        .arg(with_details(change_of("b-option", "Socket option of B's program"), OF_SIDE))
-        .arg(with_details(change_of("a-sysctl", "Network setting of A: net.ipv4.tcp_sack=0"), SYSCTL_OF_SIDE))
-        .arg(with_details(change_of("b-sysctl", "Network setting of B's program"), SYSCTL_OF_SIDE));
+        .arg(positional("present", "A", "Present command, or a side as for --a").conflicts_with("a"))
+        .arg(positional("new", "B", "Command that may replace it").conflicts_with("b"))
+        .arg(change_of("a-option", "Socket option of A's program, such as nodelay=on").details(OF_SIDE))
+        .arg(change_of("b-option", "Socket option of B's program").details(OF_SIDE))
+        .arg(change_of("a-sysctl", "Network setting of A: net.ipv4.tcp_sack=0").details(SYSCTL_OF_SIDE))
+        .arg(change_of("b-sysctl", "Network setting of B's program").details(SYSCTL_OF_SIDE));
     let hidden = |arg: Arg| arg.hide(true);
     let command = measuring(with_program(command), Some(Workload::Tune))
         .after_help(AB_HELP)
@@ -202,13 +197,12 @@ pub fn ab(command: Command) -> Command {
 }
 
 pub fn observe() -> Command {
-    let pid = valued("pid", "PID", "Process to observe, with all that it started");
-    let command = Arg::new("command").value_name("COMMAND").num_args(0..).last(true).conflicts_with("pid");
+    let command = option::words("command", "COMMAND", "Command to start and observe, instead of --pid");
     Command::new("observe")
         .about("Show what a program does with its sockets, and write a plan")
         .after_help(OBSERVE_HELP)
-        .arg(pid.value_parser(value_parser!(u32).range(1..)))
-        .arg(command.help("Command to start and observe, instead of --pid"))
+        .arg(process("Process to observe, with all that it started"))
+        .arg(command.conflicts_with("pid"))
         .arg(valued("time", "TIME", "Time to observe [default: 5s]"))
         .arg(valued("sample", "TIME", "Length of each traced interval [default: 100ms]"))
         .arg(option::output().help("File of the plan [default: observed-PROGRAM.toml]"))
@@ -219,27 +213,26 @@ pub fn doctor() -> Command {
     Command::new("doctor")
         .about("Check this machine for sources of noise, with fixes")
         .arg(formats(&["text", "json"]))
-        .arg(with_details(
-            valued("time", "TIME", "Time to watch the load of the CPUs [default: 3s]"),
-            "by other programs and by the host of a virtual machine",
-        ))
+        .arg(
+            valued("time", "TIME", "Time to watch the load of the CPUs [default: 3s]")
+                .details("by other programs and by the host of a virtual machine"),
+        )
         .arg(option::strict().help("Exit with 3 if there is something to fix"))
-        .arg(with_details(
-            switch("selftest", "Check the statistics and the harness here (2 minutes)"),
+        .arg(switch("selftest", "Check the statistics and the harness here (2 minutes)").details(
             "the statistics on simulated trials, the harness by comparing equal options and injected slowdowns",
         ))
         .arg(option::seed().help("Seed of --selftest [default: 1]").long_help(None).requires("selftest"))
         .arg(option::full().help("Print every check of --selftest with its target").requires("selftest"))
         .arg(
             valued("scale", "SCALE", "How much to simulate and to measure")
-                .value_parser(PossibleValuesParser::new(SCALES.map(|(name, _)| name)))
+                .value_parser(names(SCALES.map(|(name, _)| name)))
                 .default_value("minute")
                 .hide(true),
         )
 }
 
 pub fn report() -> Command {
-    let format = formats(&STORED_FORMATS);
+    let format = formats(&["text", "json", "csv", "markdown", "go-bench", "junit"]);
     Command::new("report")
         .about("Print, list, compare, export and import stored sessions")
         .args_conflicts_with_subcommands(true)
@@ -252,12 +245,16 @@ pub fn report() -> Command {
                 .num_args(0..)
                 .help("Session numbers, several with --html or --across [default: the latest]"),
         )
-        .arg(with_details(
-            switch("across", "Report what holds across sessions").conflicts_with("html"),
-            "the sessions named, or all sessions of the same plan on this machine",
-        ))
-        .arg(with_details(format, "go-bench is for benchstat, junit for CI services"))
-        .arg(option::html())
+        .arg(
+            switch("across", "Report what holds across sessions")
+                .conflicts_with("html")
+                .details("the sessions named, or all sessions of the same plan on this machine"),
+        )
+        .arg(format.details("go-bench is for benchstat, junit for CI services"))
+        .arg(
+            path("html", "FILE", "Write a page with all figures, one file for a browser")
+                .conflicts_with_all(["format", "full", "group"]),
+        )
         .arg(switch("open", "Open the page in the browser").requires("html"))
         .arg(option::full())
         .arg(option::interval())
@@ -271,8 +268,8 @@ fn compare() -> Command {
     Command::new("compare")
         .about("Compare sessions before and after a change; exit 1 if worse")
         .after_help(COMPARE_HELP)
-        .arg(Arg::new("before").value_name("BEFORE").required(true).help("Session number, or a name of --save"))
-        .arg(Arg::new("after").value_name("AFTER").required(true).help("Session number, or a name of --save"))
+        .arg(positional("before", "BEFORE", "Session number, or a name of --save").required(true))
+        .arg(positional("after", "AFTER", "Session number, or a name of --save").required(true))
         .arg(valued("margin", "SHARE", "Slowdown that is acceptable [default: the plan's]"))
         .arg(formats(&["text", "json"]))
         .arg(option::strict().help("Exit with 3 if the result is inconclusive"))
@@ -283,11 +280,8 @@ fn export() -> Command {
     Command::new("export")
         .about("Write the raw trials of a session")
         .arg(option::session())
-        .arg(with_details(formats(&EXPORT_FORMATS), "import reads jsonl again"))
-        .arg(with_details(
-            switch("redact", "Leave out commands and what they printed"),
-            "of programs that were checked",
-        ))
+        .arg(formats(&["jsonl", "csv"]).details("import reads jsonl again"))
+        .arg(switch("redact", "Leave out commands and what they printed").details("of programs that were checked"))
         .arg(option::output())
 }
 
@@ -309,27 +303,25 @@ fn import() -> Command {
         .about("Read trials from exports and published tables")
         .after_help(format!("{}\n{IMPORT_HELP}", import_formats()))
         .arg(
-            Arg::new("file")
-                .value_name("FILE")
+            positional("file", "FILE", "File to read, or - for standard input")
                 .value_parser(value_parser!(PathBuf))
-                .required(true)
-                .help("File to read, or - for standard input"),
+                .required(true),
         )
         .arg(map.action(ArgAction::Append))
-        .arg(from.value_parser(PossibleValuesParser::new(FORMATS.iter().map(|row| row.name))))
+        .arg(from.value_parser(names(FORMATS.iter().map(|row| row.name))))
         .arg(valued("name", "NAME", "Name of the session [default: the file's]"))
 }
 
 pub fn completions() -> Command {
-    let shell = Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).value_name("SHELL");
-    Command::new("completions").about("Print completions for a shell").arg(shell.help("Shell")).hide(true)
+    let shell = positional("shell", "SHELL", "Shell").required(true).value_parser(value_parser!(clap_complete::Shell));
+    Command::new("completions").about("Print completions for a shell").arg(shell).hide(true)
 }
 
 /// One end of a path, as the product starts it.
 pub fn end() -> Command {
     Command::new("end")
         .about("Serve one end of a path on standard input and output")
-        .arg(Arg::new("role").value_name("ROLE").help("Its task, shown in lists of processes"))
+        .arg(positional("role", "ROLE", "Its task, shown in lists of processes"))
         .arg(Arg::new("words").num_args(0..).last(true).value_parser(value_parser!(OsString)))
         .hide(true)
 }

@@ -1,17 +1,13 @@
 //! The options of all commands that measure, and of those that measure a program.
 
-use std::path::PathBuf;
-
 use bytegauge_model::factor::{self, FACTORS, Factor, HelpSection, SECTIONS};
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::name_tables::{ENDS, PROFILES};
+use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::{WORKLOADS, Workload};
 use bytegauge_traffic::PLANTED_FAULTS;
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, Command, value_parser};
+use clap::{Arg, Command};
 
-use super::REPORT_FORMATS;
-use super::option::{self, switch, valued, with_details};
+use super::option::{self, Details, path, switch, valued};
 use crate::measure::FAULTS;
 
 /// Adds the factors of one workload or of all, and what all commands that measure have in common.
@@ -59,125 +55,107 @@ const NAMED: [(&str, &str); 3] = [
 
 /// The options of the agents that `--host` and `--relay-host` name.
 fn hosts() -> [Arg; 1] {
-    let key = valued("key-file", "FILE", "Key of --host and --relay-host");
-    let key = key.value_parser(value_parser!(PathBuf));
-    [with_details(key, "`bytegauge agent --init --key-file FILE` makes it; both hosts have the same file")]
+    let details = "`bytegauge agent --init --key-file FILE` makes it; both hosts have the same file";
+    [path("key-file", "FILE", "Key of --host and --relay-host").details(details)]
 }
 
 fn time(has_path: bool) -> [Arg; 8] {
-    let until = valued("until", "conclusive", "Measure on until every result is conclusive");
     [
-        with_details(
-            valued("time", "TIME", "Time until the first analysis, such as 60s or 5m"),
-            "--until and --resume measure on until the next one",
+        valued("time", "TIME", "Time until the first analysis, such as 60s or 5m")
+            .details("--until and --resume measure on until the next one"),
+        valued("until", "conclusive", "Measure on until every result is conclusive")
+            .value_parser(["conclusive"])
+            .hide_possible_values(true)
+            .details("or until no further analysis could change a result"),
+        valued("max-time", "TIME", "Most measured time with --until").requires("until").details(
+            "the first analysis is always made, and no further one begins that would end later; time before --resume counts, \
+             pauses do not",
         ),
-        with_details(
-            until.value_parser(["conclusive"]).hide_possible_values(true),
-            "or until no further analysis could change a result",
-        ),
-        with_details(
-            valued("max-time", "TIME", "Most measured time with --until").requires("until"),
-            "the first analysis is always made, and no further one begins that would end later; time before --resume counts, pauses do not",
-        ),
-        with_details(
-            valued("resume", "ID", "Measure on until the next analysis of a session")
-                .num_args(0..=1)
-                .default_missing_value("latest"),
-            "ID is a session number; without it, the latest session of this plan; `bytegauge run --resume ID` takes any session",
-        ),
-        with_details(
-            valued("blocks", "N", "Blocks until the first analysis, instead of --time"),
-            "in a block every option is measured once, in random order; intervals need 6 or more",
-        ),
-        with_details(
-            valued("analyses", "N", "Planned analyses of the session [default: 3]"),
-            "each after twice the blocks of the one before; their intervals hold at 95 % together",
-        ),
-        with_details(
-            valued("long-trials", "SHARE", "Share of the time for the long-trial check, or off [default: 10%]"),
-            "it repeats the result with trials of 250 ms",
-        ),
+        valued("resume", "ID", "Measure on until the next analysis of a session")
+            .num_args(0..=1)
+            .default_missing_value("latest")
+            .details(
+                "ID is a session number; without it, the latest session of this plan; `bytegauge run --resume ID` takes any \
+                 session",
+            ),
+        valued("blocks", "N", "Blocks until the first analysis, instead of --time")
+            .details("in a block every option is measured once, in random order; intervals need 6 or more"),
+        valued("analyses", "N", "Planned analyses of the session [default: 3]")
+            .details("each after twice the blocks of the one before; their intervals hold at 95 % together"),
+        valued("long-trials", "SHARE", "Share of the time for the long-trial check, or off [default: 10%]")
+            .details("it repeats the result with trials of 250 ms"),
         valued("host-wait", "TIME", "Time to wait for a lost host [default: 60s]").hide(!has_path),
     ]
 }
 
 fn design() -> [Arg; 8] {
-    let ends = valued("ends", "KIND", "Run the ends as threads or as processes");
     [
-        with_details(
-            valued("also", "NAMES", "Also measure the default lists of these factors"),
-            "once an option with several levels is named, factors that are not named have one level; for example: profile,transport",
+        valued("also", "NAMES", "Also measure the default lists of these factors").details(
+            "once an option with several levels is named, factors that are not named have one level; for example: \
+             profile,transport",
         ),
-        with_details(
-            valued("finalists", "N", "Confirm only the best N options, or all"),
-            "a screening chooses them; all levels that you name are confirmed unless this is given",
-        ),
-        with_details(
-            valued("margin", "SHARE", "Difference from the best that is acceptable [default: 5%]"),
-            "an option within it is recommended as good as the best",
-        ),
+        valued("finalists", "N", "Confirm only the best N options, or all")
+            .details("a screening chooses them; all levels that you name are confirmed unless this is given"),
+        valued("margin", "SHARE", "Difference from the best that is acceptable [default: 5%]")
+            .details("an option within it is recommended as good as the best"),
         option::seed(),
-        ends.value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name))),
-        with_details(switch("verify", "Check every byte at the receiver"), "slower: the rates include the check"),
-        option::half_load(),
-        option::dry_run(),
+        option::ends(),
+        option::verify().details("slower: the rates include the check"),
+        switch("half-load", "Pause after each trial for as long as it took")
+            .details("leaves the machine to other programs for half of the time, with half as many trials"),
+        switch("dry-run", "Print the plan and its time, measure nothing"),
     ]
 }
 
 fn output(has_path: bool) -> Vec<Arg> {
-    let save = valued("save", "NAME", "Save the session under a name for --against");
-    let flamegraph = valued("flamegraph", "DIR", "Write a flame graph of each relay, sampled with perf");
     let mut args = vec![
-        option::formats(&REPORT_FORMATS),
+        option::formats(&["text", "json", "csv", "markdown"]),
         option::full(),
         option::group(),
         option::interval(),
         switch("json-stream", "Print a JSON line per event, the report last").conflicts_with("format"),
-        with_details(save.conflicts_with("resume"), "several sessions may have the same name"),
-        with_details(
-            valued("against", "NAME", "Compare with saved sessions, exit with 1 if worse")
-                .conflicts_with("json-stream"),
-            "those of a name, or those up to a session number",
-        ),
+        valued("save", "NAME", "Save the session under a name for --against")
+            .conflicts_with("resume")
+            .details("several sessions may have the same name"),
+        valued("against", "NAME", "Compare with saved sessions, exit with 1 if worse")
+            .conflicts_with("json-stream")
+            .details("those of a name, or those up to a session number"),
         option::strict(),
         option::quiet(),
-        option::no_page(),
+        switch("no-page", "Keep no page of the session")
+            .details("by default, the latest 20 pages are next to the store"),
         option::fit_max(),
         option::objective(),
     ];
     if has_path {
-        args.push(with_details(
-            flamegraph.value_parser(value_parser!(PathBuf)),
-            "in a trial of its own after the session, with the folded stacks",
-        ));
+        let flamegraph = path("flamegraph", "DIR", "Write a flame graph of each relay, sampled with perf");
+        args.push(flamegraph.details("in a trial of its own after the session, with the folded stacks"));
     }
     args
 }
 
 /// Options of tests.
 fn faults() -> Vec<Arg> {
-    let plant =
-        Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(format!("Inject a fault: {FAULTS}"));
+    let plant = valued("plant", "FAULT", "").hide(true).help(format!("Inject a fault: {FAULTS}"));
     let grace = valued("grace", "TIME", "How late an end may be before it counts as stalled").hide(true);
     if PLANTED_FAULTS { vec![plant, grace] } else { vec![grace] }
 }
 
 /// Adds the options of a program of the user's.
 pub fn with_program(command: Command) -> Command {
-    let words = Arg::new("command").value_name("COMMAND").num_args(0..).last(true);
     command
-        .arg(words.help("Command to measure"))
+        .arg(option::words("command", "COMMAND", "Command to measure"))
         .next_help_heading("Program")
-        .arg(with_details(
-            valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, counter:NAME, cmd:CMD"),
-            "wall: time of a run (default); cpu: CPU time of a run and its server; bytes:N: a run moves N bytes; regex:RE: a rate that it prints; time:RE: seconds \
-             that it prints; counter:NAME: events, fewer are better (TcpExt.TCPBacklogDrop, page-faults); cmd:CMD, cmd-time:CMD, cmd-total:CMD: the last \
-             number that another command prints, as a rate, as seconds, or as a total that grows; prom:URL#NAME: a counter of Prometheus, read by curl",
+        .arg(valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, counter:NAME, cmd:CMD").details(
+            "wall: time of a run (default); cpu: CPU time of a run and its server; bytes:N: a run moves N bytes; regex:RE: a \
+             rate that it prints; time:RE: seconds that it prints; counter:NAME: events, fewer are better \
+             (TcpExt.TCPBacklogDrop, page-faults); cmd:CMD, cmd-time:CMD, cmd-total:CMD: the last number that another command \
+             prints, as a rate, as seconds, or as a total that grows; prom:URL#NAME: a counter of Prometheus, read by curl",
         ))
-        .arg(with_details(
-            valued("prepare", "CMD", "Shell command before each run, not measured"),
-            "to drop or fill caches, or to remove files",
-        ))
+        .arg(
+            valued("prepare", "CMD", "Shell command before each run, not measured")
+                .details("to drop or fill caches, or to remove files"),
+        )
         .arg(valued("start", "CMD", "Shell command that starts a server for each run"))
         .arg(valued("ready", "SIGN", "Sign of a ready server: tcp:PORT, unix:PATH, regex:RE"))
         .arg(valued("load", "CMD", "Shell command to measure, instead of COMMAND"))

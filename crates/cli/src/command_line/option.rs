@@ -6,12 +6,28 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use bytegauge_model::name_tables::ENDS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, value_parser};
 
 /// An option with a value. A negative number is one: what reads the value names what is wrong with it.
 pub fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help).allow_negative_numbers(true)
+}
+
+/// An option whose value is a path.
+pub fn path(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    valued(name, value, help).value_parser(value_parser!(PathBuf))
+}
+
+/// An argument without a name on the command line.
+pub fn positional(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(value).help(help)
+}
+
+/// The words after `--`.
+pub fn words(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    positional(name, value, help).num_args(0..).last(true)
 }
 
 /// An option without a value.
@@ -21,13 +37,20 @@ pub fn switch(name: &'static str, help: &'static str) -> Arg {
 
 /// An option that takes one of some formats.
 pub fn formats(values: &'static [&'static str]) -> Arg {
-    valued("format", "FORMAT", "Output format").value_parser(PossibleValuesParser::new(values)).default_value(values[0])
+    valued("format", "FORMAT", "Output format").value_parser(names(values.iter().copied())).default_value(values[0])
 }
 
-/// The same option with details for the manual page.
-pub fn with_details(arg: Arg, details: &str) -> Arg {
-    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    arg.long_help(format!("{help}; {details}"))
+/// An option with details.
+pub trait Details {
+    /// The same option with details for the manual page.
+    fn details(self, text: &str) -> Arg;
+}
+
+impl Details for Arg {
+    fn details(self, text: &str) -> Arg {
+        let help = self.get_help().map(ToString::to_string).unwrap_or_default();
+        self.long_help(format!("{help}; {text}"))
+    }
 }
 
 pub fn store() -> Arg {
@@ -36,7 +59,7 @@ pub fn store() -> Arg {
 }
 
 pub fn session() -> Arg {
-    Arg::new("session").value_name("ID").value_parser(session_number).help("Session number [default: the latest]")
+    positional("session", "ID", "Session number [default: the latest]").value_parser(session_number)
 }
 
 /// The number that stands for the latest session.
@@ -51,11 +74,6 @@ fn session_number(given: &str) -> Result<i64, String> {
     })
 }
 
-pub fn html() -> Arg {
-    let html = valued("html", "FILE", "Write a page with all figures, one file for a browser");
-    html.value_parser(value_parser!(PathBuf)).conflicts_with_all(["format", "full", "group"])
-}
-
 pub fn full() -> Arg {
     switch("full", "Print every test with its table, map, costs and notes")
 }
@@ -65,9 +83,9 @@ pub fn group() -> Arg {
 }
 
 pub fn interval() -> Arg {
-    with_details(
-        valued("interval", "TIME", "Print the course of trials in steps, such as 1s"),
-        "of a stream a line for each step while it runs; at the end the last trial per connection and in sum, if it took a second or more",
+    valued("interval", "TIME", "Print the course of trials in steps, such as 1s").details(
+        "of a stream a line for each step while it runs; at the end the last trial per connection and in sum, if it took \
+         a second or more",
     )
 }
 
@@ -80,41 +98,38 @@ pub fn fit_max() -> Arg {
 }
 
 pub fn objective() -> Arg {
-    with_details(
-        valued("objective", "WHAT", "Compare options by time, cpu, p99, gap-p99 or urgent [default: time]")
-            .value_parser(["time", "cpu", "p99", "gap-p99", "urgent"]),
-        "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); gap-p99: pauses between the parts of a \
-         reply, the default with --response-gap; urgent: mean delay of urgent messages, the default with --urgent",
-    )
+    valued("objective", "WHAT", "Compare options by time, cpu, p99, gap-p99 or urgent [default: time]")
+        .value_parser(["time", "cpu", "p99", "gap-p99", "urgent"])
+        .details(
+            "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); gap-p99: pauses between \
+             the parts of a reply, the default with --response-gap; urgent: mean delay of urgent messages, the default with \
+             --urgent",
+        )
 }
 
 pub fn seed() -> Arg {
     let seed = valued("seed", "N", "Seed of all random choices [default: from the clock]");
-    with_details(seed.value_parser(value_parser!(u64)), "the store keeps it")
+    seed.value_parser(value_parser!(u64)).details("the store keeps it")
+}
+
+pub fn ends() -> Arg {
+    valued("ends", "KIND", "Run the ends as threads or as processes")
+        .value_parser(names(ENDS.iter().map(|row| row.name)))
+}
+
+/// Takes one of some names.
+pub fn names(names: impl IntoIterator<Item = &'static str>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names)
+}
+
+pub fn verify() -> Arg {
+    switch("verify", "Check every byte at the receiver")
 }
 
 pub fn quiet() -> Arg {
     switch("quiet", "Print only the report").short('q')
 }
 
-pub fn no_page() -> Arg {
-    with_details(
-        switch("no-page", "Keep no page of the session"),
-        "by default, the latest 20 pages are next to the store",
-    )
-}
-
-pub fn dry_run() -> Arg {
-    switch("dry-run", "Print the plan and its time, measure nothing")
-}
-
-pub fn half_load() -> Arg {
-    with_details(
-        switch("half-load", "Pause after each trial for as long as it took"),
-        "leaves the machine to other programs for half of the time, with half as many trials",
-    )
-}
-
 pub fn output() -> Arg {
-    valued("output", "FILE", "Output file [default: standard output]").short('o').value_parser(value_parser!(PathBuf))
+    path("output", "FILE", "Output file [default: standard output]").short('o')
 }

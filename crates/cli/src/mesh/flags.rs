@@ -6,19 +6,14 @@ use std::time::Duration;
 
 use bytegauge_mesh::Rank;
 use bytegauge_mesh::launcher::{self, RankPlace};
-use bytegauge_model::name_tables::ENDS;
 use bytegauge_model::{Nanos, Place, Workload};
 use bytegauge_traffic::address;
-use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::command_line::measuring::factor_args;
-use crate::command_line::option::{quiet, seed, switch, valued, with_details};
+use crate::command_line::option::{Details, ends, names, path, positional, quiet, seed, switch, valued, verify, words};
 use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, terminal};
-
-/// The kinds of traffic between two hosts.
-const WORKLOADS: [&str; 2] = ["stream", "call"];
 
 /// Why emulated links are refused.
 const LINK: &str = "a mesh measures the links of the hosts: emulate one by `stream` or `call`";
@@ -90,65 +85,51 @@ pub fn options(command: Command) -> Command {
 }
 
 fn gather() -> Command {
-    Command::new("gather").about("Merge the files of all ranks and show the result").arg(
-        Arg::new("dir")
-            .value_name("DIR")
-            .required(true)
-            .value_parser(value_parser!(PathBuf))
-            .help("Directory of --out"),
-    )
+    let dir = positional("dir", "DIR", "Directory of --out").required(true).value_parser(value_parser!(PathBuf));
+    Command::new("gather").about("Merge the files of all ranks and show the result").arg(dir)
 }
 
 fn ranks() -> Vec<Arg> {
     let coordinator = valued("coordinator", "HOST:PORT", "Where rank 0 listens [default: by a file in --out]");
     let number = |name, value, help| valued(name, value, help).value_parser(value_parser!(u32));
     vec![
-        with_details(
-            number("rank", "R", "Number of this process, from 0 [default: of the launcher]"),
-            "from Open MPI, PMIx, PMI, Slurm or a Kubernetes Indexed Job",
-        ),
+        number("rank", "R", "Number of this process, from 0 [default: of the launcher]")
+            .details("from Open MPI, PMIx, PMI, Slurm or a Kubernetes Indexed Job"),
         number("size", "N", "Number of processes [default: of the launcher]"),
-        with_details(coordinator, "needed where --out is on no shared file system, except under Slurm"),
+        coordinator.details("needed where --out is on no shared file system, except under Slurm"),
         valued("listen", "ADDRESS[:PORT]", "Where this host is measured [default: its address to rank 0]"),
-        with_details(
-            valued("rack", "NAME", "Rack of this host [default: by Slurm's topology]"),
-            "connections between racks are compared with those within",
-        ),
+        valued("rack", "NAME", "Rack of this host [default: by Slurm's topology]")
+            .details("connections between racks are compared with those within"),
         valued("join-timeout", "TIME", "Time until a rank counts as absent").default_value("60s"),
-        valued("key-file", "FILE", "Key of all hosts, readable by its owner only").value_parser(value_parser!(PathBuf)),
+        path("key-file", "FILE", "Key of all hosts, readable by its owner only"),
     ]
 }
 
 fn schedule() -> Vec<Arg> {
     let pattern = valued("pattern", "PATTERN", "Pairs: pairs, matchings:K, bisection, incast:K, one-to-all");
-    let ends = valued("ends", "KIND", "Run the ends as threads or as processes");
     vec![
-        valued("workload", "KIND", "stream or call")
-            .value_parser(PossibleValuesParser::new(WORKLOADS))
-            .default_value("stream"),
-        with_details(
-            pattern.default_value("pairs"),
-            "pairs: each pair of hosts; matchings:K: K random rounds of pairs; bisection: one half with the other; incast:K: K clients to one host; one-to-all: one host to all",
+        valued("workload", "KIND", "stream or call").value_parser(["stream", "call"]).default_value("stream"),
+        pattern.default_value("pairs").details(
+            "pairs: each pair of hosts; matchings:K: K random rounds of pairs; bisection: one half with the other; incast:K: K \
+             clients to one host; one-to-all: one host to all",
         ),
-        with_details(
-            valued("replicates", "N", "Repetitions of the pattern [default: 3 up to 16 ranks, else 1]")
-                .value_parser(value_parser!(u32)),
-            "pairs that look slow are repeated after the pattern in any case",
-        ),
+        valued("replicates", "N", "Repetitions of the pattern [default: 3 up to 16 ranks, else 1]")
+            .value_parser(value_parser!(u32))
+            .details("pairs that look slow are repeated after the pattern in any case"),
         valued("concurrent", "K", "Tests at the same time, or all").default_value("all"),
         seed(),
         valued("warmup", "TIME", "Warm-up of each trial").default_value("200ms"),
         valued("margin", "SHARE", "Difference from the typical rate that is acceptable").default_value("10%"),
         switch("no-follow-up", "Do not repeat pairs and hosts that look slow"),
-        ends.value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name))),
-        switch("verify", "Check every byte at the receiver"),
+        ends(),
+        verify(),
         switch("resume", "Measure what is missing in --out"),
     ]
 }
 
 fn output() -> Vec<Arg> {
     vec![
-        valued("out", "DIR", "Directory for the files of all ranks").value_parser(value_parser!(PathBuf)),
+        path("out", "DIR", "Directory for the files of all ranks"),
         switch("dry-run", "Print rounds, time, bytes and connections, and exit"),
         valued("max-time", "TIME", "Refuse a longer mesh without --yes [default: 1h]"),
         valued("max-bytes", "SIZE", "Refuse more bytes without --yes [default: 1 PiB]"),
@@ -250,20 +231,12 @@ fn print_command() -> Command {
     Command::new("print")
         .about("Print a script or manifest that starts a mesh")
         .arg(
-            Arg::new("launcher")
-                .value_name("LAUNCHER")
+            positional("launcher", "LAUNCHER", "Launcher that is used")
                 .required(true)
-                .value_parser(PossibleValuesParser::new(TEMPLATES.iter().map(|(name, _)| *name)))
-                .help("Launcher that is used"),
+                .value_parser(names(TEMPLATES.iter().map(|(name, _)| *name))),
         )
         .arg(valued("size", "N", "Number of hosts").value_parser(value_parser!(u32)).default_value("16"))
-        .arg(
-            Arg::new("flags")
-                .value_name("FLAG")
-                .num_args(0..)
-                .last(true)
-                .help("Flags of the mesh, such as --pattern matchings:5"),
-        )
+        .arg(words("flags", "FLAG", "Flags of the mesh, such as --pattern matchings:5"))
 }
 
 /// Prints the template of a launcher.
