@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::relay::RELAY_METHODS;
@@ -55,8 +55,8 @@ pub(super) struct AgentState {
     pub(super) missing_relays: BTreeMap<String, String>,
     pub(super) log: Log,
     listener: ProvenListener,
-    /// Proven callers that are connected.
-    callers: AtomicUsize,
+    /// Each proven caller that is connected holds one more reference.
+    callers: Arc<()>,
     /// Callers so far.
     called: AtomicU64,
 }
@@ -92,7 +92,7 @@ impl Agent {
             missing_relays: missing_relays(),
             log: Log::new(setup.log),
             listener,
-            callers: AtomicUsize::new(0),
+            callers: Arc::new(()),
             called: AtomicU64::new(0),
             setup,
         };
@@ -150,35 +150,21 @@ impl AgentState {
     /// Gives a caller a thread.
     fn admit(self: &Arc<AgentState>, caller: ProvenCaller) {
         let peer = caller.peer;
-        let Some(place) = CallerPlace::take(self) else {
+        let number = self.called.fetch_add(1, Ordering::Relaxed);
+        // A thread holds its place, however it ends.
+        let place = Arc::clone(&self.callers);
+        if Arc::strong_count(&place) > CALLERS_MAX + 1 {
             self.log.enter(Class::Refused, peer, &format!("was refused: {CALLERS_MAX} callers are connected"));
             return;
+        }
+        let state = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("caller-{number}"));
+        let serve = move || {
+            session::serve(&state, number, caller);
+            drop(place);
         };
-        let thread = std::thread::Builder::new().name(format!("caller-{}", place.number));
-        if let Err(error) = thread.spawn(move || session::serve(&place, caller)) {
+        if let Err(error) = thread.spawn(serve) {
             self.log.enter(Class::Refused, peer, &format!("was refused: no thread can be created ({error})"));
         }
-    }
-}
-
-/// The place of a proven caller; dropping it frees the place, however the thread ends.
-pub(super) struct CallerPlace {
-    pub(super) state: Arc<AgentState>,
-    pub(super) number: u64,
-}
-
-impl CallerPlace {
-    /// `None` if all places are taken.
-    fn take(state: &Arc<AgentState>) -> Option<CallerPlace> {
-        let number = state.called.fetch_add(1, Ordering::Relaxed);
-        let place = CallerPlace { state: Arc::clone(state), number };
-        // Counted first; dropping the place takes it back if it was one too many.
-        (state.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(place)
-    }
-}
-
-impl Drop for CallerPlace {
-    fn drop(&mut self) {
-        self.state.callers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -159,23 +159,16 @@ impl Limits {
         }
         let is_relay = has_relay(role, setup)?;
         if flows > self.flows {
-            return Err(format!(
-                "the agent allows {} connections and this needs {flows}: use fewer --flows (of calls also fewer \
-                 --idle-flows), or start it with a larger --max-flows",
-                self.flows
-            ));
+            let what = format!("{} connections and this needs {flows}", self.flows);
+            return beyond(&what, "fewer --flows (of calls also fewer --idle-flows)", "larger --max-flows");
         }
         if threads > THREADS_MAX {
             return Err(format!("the agent allows {THREADS_MAX} threads and this needs {threads}: use fewer"));
         }
         let trial_ns = length_ns(setup);
         if u128::from(trial_ns) > self.duration.as_nanos() {
-            return Err(format!(
-                "the agent allows sessions of {} and this trial takes {}: use a shorter --trial-time, or start it with a \
-                 longer --max-duration",
-                nanos(self.duration),
-                Nanos(trial_ns)
-            ));
+            let what = format!("sessions of {} and this trial takes {}", nanos(self.duration), Nanos(trial_ns));
+            return beyond(&what, "a shorter --trial-time", "longer --max-duration");
         }
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
@@ -192,12 +185,8 @@ impl Limits {
         };
         let memory = (sockets as u64).saturating_mul(each).saturating_add(besides);
         if memory > self.memory {
-            return Err(format!(
-                "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
-                 a larger --max-memory",
-                Bytes(self.memory),
-                Bytes(memory)
-            ));
+            let what = format!("{} of memory and this may need {}", Bytes(self.memory), Bytes(memory));
+            return beyond(&what, "fewer --flows or smaller buffers", "larger --max-memory");
         }
         in_range(&setup.spec)?;
         match (self.rate, rate) {
@@ -209,6 +198,11 @@ impl Limits {
             )),
         }
     }
+}
+
+/// Refuses what exceeds a limit, with two ways out.
+fn beyond(what: &str, less: &str, more: &str) -> Result<(), String> {
+    Err(format!("the agent allows {what}: use {less}, or start it with a {more}"))
 }
 
 impl VisitLimits for Limits {

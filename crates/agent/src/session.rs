@@ -19,8 +19,8 @@ use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::{RemoteFacts, agent_callers, lock};
 use bytegauge_wire::{LineError, Receiver, Sender};
 
-use crate::agent::{AgentState, CallerPlace};
-use crate::limits::{Between, nanos};
+use crate::agent::AgentState;
+use crate::limits::{Between, Limits, nanos};
 use crate::log::Class;
 use crate::outbox::{OutgoingPost, watch};
 use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
@@ -32,17 +32,17 @@ use crate::unproven::ProvenCaller;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Serves a caller's request, and logs the result.
-pub(super) fn serve(place: &CallerPlace, caller: ProvenCaller) {
-    let (log, peer) = (&place.state.log, caller.peer);
-    match meet(place, caller) {
+pub(super) fn serve(state: &Arc<AgentState>, number: u64, caller: ProvenCaller) {
+    let (log, peer) = (&state.log, caller.peer);
+    match meet(state, number, caller) {
         Ok(did) => log.enter(Class::Session, peer, &did),
         Err(reason) => log.enter(Class::Refused, peer, &format!("was refused: {reason}")),
     }
 }
 
 /// The log line of a caller's session, or the reason of a refusal.
-fn meet(place: &CallerPlace, caller: ProvenCaller) -> Result<String, String> {
-    let (peer, until, state) = (caller.peer, caller.until, &place.state);
+fn meet(state: &Arc<AgentState>, number: u64, caller: ProvenCaller) -> Result<String, String> {
+    let (peer, until) = (caller.peer, caller.until);
     watch(&caller.stream).map_err(|fault| fault.to_string())?;
     let here = caller.near().map_err(|error| error.to_string())?;
     let (mut sender, mut receiver) = caller.line().map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ fn meet(place: &CallerPlace, caller: ProvenCaller) -> Result<String, String> {
         return Err(refuse(&mut line.sender, "the session to continue has ended here".into()));
     }
     let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
-    let slot = match slot(place, peer, &ask) {
+    let slot = match slot(state, number, peer, &ask) {
         Ok(slot) => slot,
         Err(reason) => return Err(refuse(&mut sender, reason)),
     };
@@ -114,7 +114,7 @@ fn welcome(state: &AgentState, session: Ticket) -> ToHome {
 }
 
 /// A place for a session, if one is free.
-fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<AgentSlot, String> {
+fn slot(state: &AgentState, number: u64, peer: SocketAddr, ask: &Ask) -> Result<AgentSlot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > state.setup.limits.duration {
         return Err(format!(
@@ -124,7 +124,7 @@ fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask
             nanos(wanted)
         ));
     }
-    state.slots.take(*number, peer.ip(), lasting(state, ask))
+    state.slots.take(number, peer.ip(), lasting(state, ask))
 }
 
 /// The longest time of a session, shown to other callers.
@@ -262,10 +262,9 @@ impl AgentSession<'_> {
             });
         }
         let counted = Arc::clone(&self.counted);
-        let state = Arc::clone(self.state);
-        let passing = Passing { number, state, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
-        let passing = std::thread::Builder::new().name(format!("end-{number}")).spawn(move || passing.pass(&replies));
-        match passing {
+        let (outbox, own, state) = (Arc::clone(&self.outbox), Arc::clone(&counted), Arc::clone(self.state));
+        let pass = move || pass(number, replies, &outbox, &own, &state.setup.limits);
+        match std::thread::Builder::new().name(format!("end-{number}")).spawn(pass) {
             Ok(passing) => {
                 let (channel, passing) = (Some(channel), Some(passing));
                 self.end = Some(RunningEnd { number, channel, passing, commands: EndCommands::default(), counted });
@@ -309,28 +308,17 @@ impl Drop for RunningEnd {
 }
 
 /// Passes an end's replies on.
-struct Passing {
-    number: u64,
-    state: Arc<AgentState>,
-    outbox: HostOutbox,
-    counted: Arc<AgentCounts>,
-}
-
-impl Passing {
-    fn pass(self, replies: &mpsc::Receiver<Reply>) {
-        let too_long = |max| too_long(self.number, max);
-        let limits = &self.state.setup.limits;
-        for reply in replies {
-            let heard = ToHome::Heard(self.number, Box::new(counted(reply, &self.counted, limits)));
-            if lock(&self.outbox).send(heard, too_long).is_err() {
-                break;
-            }
+fn pass(number: u64, replies: mpsc::Receiver<Reply>, outbox: &HostOutbox, counts: &AgentCounts, limits: &Limits) {
+    let too_long = |max| too_long(number, max);
+    for reply in replies {
+        let heard = ToHome::Heard(number, Box::new(counted(reply, counts, limits)));
+        if lock(outbox).send(heard, too_long).is_err() {
+            break;
         }
-        self.counted.settles(None);
-        let gone = ToHome::Gone(self.number, "its process ended there".into());
-        // Not needed by a caller that is gone.
-        let _ = lock(&self.outbox).send(gone, too_long);
     }
+    counts.settles(None);
+    // Not needed by a caller that is gone.
+    let _ = lock(outbox).send(ToHome::Gone(number, "its process ended there".into()), too_long);
 }
 
 /// The reply instead of a report that is too long.

@@ -12,24 +12,13 @@ use clap::{Arg, Command};
 
 use crate::mesh;
 
-/// Commands that are now part of another one, and options that a user looks for elsewhere, each with the advice.
+/// Names that a user looks for elsewhere, each with the advice.
 const MOVED: &[(&str, &str)] = &[
-    ("check", "values of a program's argument: bytegauge tune --values 4K..1M -- CMD … {value} …"),
     ("sessions", "stored sessions: bytegauge report list"),
-    ("list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
-    ("plans", "built-in plans: bytegauge run -h"),
-    ("compare", "use: bytegauge report compare"),
-    ("export", "use: bytegauge report export"),
-    ("import", "use: bytegauge report import"),
     ("survey", "use: bytegauge run survey"),
     ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
     ("selftest", "use: bytegauge doctor --selftest"),
     ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
-    ("--cork", "messages in parts: bytegauge call --response-chunk 200 --message-writes separate,cork"),
-    (
-        "--sysctl",
-        "two settings of the kernel: bytegauge ab --b-sysctl NAME=VALUE; of your program: bytegauge tune --sysctl",
-    ),
 ];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
@@ -94,8 +83,11 @@ fn about_option(program: &Command, command: &Command, name: &str) -> Option<Stri
 }
 
 fn about_command(command: &Command, name: &str) -> Option<String> {
-    let known = command.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    suggest::nearest(name, known).map(|nearest| format!("a similar command exists: {nearest}"))
+    let shown = || command.get_subcommands().filter(|command| !command.is_hide_set());
+    if let Some(parent) = shown().find(|parent| parent.find_subcommand(name).is_some()) {
+        return Some(format!("use: bytegauge {} {name}", parent.get_name()));
+    }
+    suggest::nearest(name, shown().map(Command::get_name)).map(|nearest| format!("a similar command exists: {nearest}"))
 }
 
 #[cfg(test)]

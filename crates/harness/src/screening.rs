@@ -3,6 +3,7 @@
 //! Screening only chooses. No reported number with an interval comes from here.
 
 use std::collections::BTreeMap;
+use std::iter::repeat;
 
 use bytegauge_model::cell::{BUFFERS, footprint};
 use bytegauge_model::session::Stage;
@@ -78,40 +79,24 @@ impl Run<'_> {
                 break;
             }
             *rounds += 1;
-            for (family, only) in families {
-                if !self.screen_round(family, stage, round, only.as_ref())? {
+            for (group, (family, only)) in families.iter().flat_map(|of| of.0.screened.iter().zip(repeat(of))) {
+                if self.visits(group, stage) > round {
+                    continue;
+                }
+                let choices = self.choices(family);
+                let keeps = |cell: &Cell| only.as_ref().is_none_or(|only| only.contains(&choices[&choice(cell)]));
+                // The watched run was one of the program as it is.
+                let is_known = |cell: &Cell| self.plan.has_long_runs() && self.plan.is_unchanged(&cell.factors);
+                let cells = self.live_cells(group).filter(|cell| keeps(cell) && !is_known(cell));
+                let cells: Vec<Cell> = cells.cloned().collect();
+                if cells.is_empty() {
+                    continue;
+                }
+                let (warmup_ns, window_ns) = self.screening(group);
+                let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
+                if !self.visit(&task)? {
                     return Ok(false);
                 }
-            }
-        }
-        Ok(true)
-    }
-
-    /// One block in each screened group of a family.
-    fn screen_round(
-        &mut self,
-        family: &Family,
-        stage: Stage,
-        round: u64,
-        only: Option<&Vec<usize>>,
-    ) -> Result<bool, RunError> {
-        for group in &family.screened {
-            if self.visits(group, stage) > round {
-                continue;
-            }
-            let choices = self.choices(family);
-            let keeps = |cell: &Cell| only.is_none_or(|only| only.contains(&choices[&choice(cell)]));
-            // The watched run was one of the program as it is.
-            let is_known = |cell: &Cell| self.plan.has_long_runs() && self.plan.is_unchanged(&cell.factors);
-            let cells = self.live_cells(group).filter(|cell| keeps(cell) && !is_known(cell));
-            let cells: Vec<Cell> = cells.cloned().collect();
-            if cells.is_empty() {
-                continue;
-            }
-            let (warmup_ns, window_ns) = self.screening(group);
-            let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
-            if !self.visit(&task)? {
-                return Ok(false);
             }
         }
         Ok(true)

@@ -44,7 +44,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     let settings = plan::settings(matches, &flags)?;
     let forecast = MeshForecast::of(&settings);
     if matches.get_flag("dry-run") {
-        terminal::print(&forecast.text(&settings));
+        terminal::print(&forecast.text);
         return Ok(DONE);
     }
     forecast.check(matches)?;

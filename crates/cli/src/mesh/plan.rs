@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_mesh::schedule::{MeshSchedule, SLOTS_MAX};
 use bytegauge_mesh::settings::FORMAT;
-use bytegauge_mesh::{MeshPattern, MeshSettings, files};
+use bytegauge_mesh::{MeshCell, MeshPattern, MeshSettings, files};
 use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::{Bytes, CellKind, Ends, Nanos, Place, Spec, Workload, factor};
 use bytegauge_plan::{PlanSpec, resolve};
@@ -188,17 +188,10 @@ const RATE: u64 = 12_500_000_000;
 
 /// The expected size of a mesh.
 pub struct MeshForecast {
-    rounds: u32,
-    tests: u64,
-    trials: u64,
     time_ns: u64,
     bytes: u64,
-    /// Tests at the same time.
-    at_once: u64,
-    /// Connections at the same time.
-    flows: u64,
-    /// Whether the rate is that of `--rate`.
-    is_paced: bool,
+    /// Rounds, time, bytes and concurrent connections, with the last line ended.
+    pub text: String,
 }
 
 impl MeshForecast {
@@ -206,57 +199,42 @@ impl MeshForecast {
     pub fn of(settings: &MeshSettings) -> MeshForecast {
         let schedule = settings.schedule();
         let mut in_round = BTreeMap::<u32, u64>::new();
-        let mut parts = 0;
-        let mut most_clients = 1;
+        let (mut parts, mut most_clients) = (0, 1);
         for (_, slot) in schedule.slots() {
             *in_round.entry(slot.round).or_default() += 1;
-            parts += slot.clients.len() as u64;
-            most_clients = most_clients.max(slot.clients.len() as u64);
+            parts += slot.clients.len();
+            most_clients = most_clients.max(slot.clients.len());
         }
         let most = settings.concurrent.map_or(u64::MAX, u64::from);
         let waves: u64 = in_round.values().map(|tests| tests.div_ceil(most)).sum();
-        let at_once = in_round.values().copied().max().unwrap_or(0).min(most);
+        let at_once = in_round.values().copied().max().unwrap_or(0).min(most) as usize;
         let flows = settings.cells.iter().filter_map(|cell| cell.cell.factors.flows()).max().unwrap_or(1);
         let rates = settings.cells.iter().map(|cell| cell.cell.factors.rate());
         let is_paced = rates.clone().all(|rate| rate.is_some());
-        let each: f64 = settings
-            .cells
-            .iter()
-            .zip(rates)
-            .map(|(cell, rate)| settings.trial_ns(cell) as f64 / 1e9 * cell.rows() as f64 * rate.unwrap_or(RATE) as f64)
-            .sum();
+        let moved = |(cell, rate): (&MeshCell, Option<u64>)| {
+            settings.trial_ns(cell) as f64 / 1e9 * cell.rows() as f64 * rate.unwrap_or(RATE) as f64
+        };
+        let each: f64 = settings.cells.iter().zip(rates).map(moved).sum();
         // Clients of one server share its link.
-        let senders = if is_paced { parts } else { schedule.len() as u64 };
-        MeshForecast {
-            rounds: schedule.rounds(),
-            tests: schedule.len() as u64,
-            trials: parts * settings.cells.len() as u64,
-            time_ns: waves.saturating_mul(settings.slot_ns()),
-            bytes: (each * senders as f64) as u64,
-            at_once,
-            flows: at_once * most_clients * flows,
-            is_paced,
-        }
-    }
-
-    /// The forecast as text, with its last line ended.
-    pub fn text(&self, settings: &MeshSettings) -> String {
-        let assumed = if self.is_paced { "" } else { ", if each host reaches 100 Gbit/s" };
+        let senders = if is_paced { parts } else { schedule.len() };
+        let (time_ns, bytes) = (waves.saturating_mul(settings.slot_ns()), (each * senders as f64) as u64);
+        let assumed = if is_paced { "" } else { ", if each host reaches 100 Gbit/s" };
         let repeated = if settings.follow_up { "; pairs that look slow are repeated after it" } else { "" };
-        format!(
+        let text = format!(
             "Mesh of {} ranks, pattern {}, {}: {} in {}, {} trials\nTime: {}{repeated}\nBytes: at most {}{assumed}\nAt the same \
              time: {}, {}\n",
             settings.ranks,
             settings.pattern,
             counted(settings.options.len(), "option"),
-            counted(self.tests as usize, "test"),
-            counted(self.rounds as usize, "round"),
-            self.trials,
-            Nanos(self.time_ns),
-            about_bytes(self.bytes),
-            counted(self.at_once as usize, "test"),
-            counted(self.flows as usize, "connection"),
-        )
+            counted(schedule.len(), "test"),
+            counted(schedule.rounds() as usize, "round"),
+            parts * settings.cells.len(),
+            Nanos(time_ns),
+            about_bytes(bytes),
+            counted(at_once, "test"),
+            counted(at_once * most_clients * flows as usize, "connection"),
+        );
+        MeshForecast { time_ns, bytes, text }
     }
 
     /// Refuses a mesh beyond its limits unless the user agrees.
