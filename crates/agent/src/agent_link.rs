@@ -38,7 +38,10 @@ const LEAVING: Duration = Duration::from_secs(2);
 #[derive(Debug, Error)]
 pub enum FarError {
     /// There is no answer.
-    #[error("no agent answers at {agent} ({error}): {remedy}", agent = .0, error = .1, remedy = silence_remedy(.1))]
+    #[error(
+        "no agent answers at {0} ({1}): start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`, and check \
+         the address, the route to it (ip route get ADDRESS) and its firewall"
+    )]
     Silent(SocketAddr, std::io::Error),
     /// The line failed.
     #[error("the agent at {0}: {1}")]
@@ -46,20 +49,6 @@ pub enum FarError {
     /// The agent refuses.
     #[error("the agent at {0} refuses: {1}")]
     Refused(SocketAddr, String),
-}
-
-/// Advice about an address that does not answer: only a host that is reached can refuse.
-fn silence_remedy(error: &std::io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-            "check the address, and the route to it (ip route get ADDRESS)"
-        }
-        ErrorKind::TimedOut => {
-            "check that a firewall allows this TCP port, and that `bytegauge agent --listen ADDRESS:PORT --key-file FILE` \
-             runs there"
-        }
-        _ => "start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`",
-    }
 }
 
 /// One session at an agent.
@@ -159,12 +148,6 @@ impl AgentLink {
     }
 
     fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
-        let (live, facts) = self.meet(patience)?;
-        (state.live, state.facts) = (Some(live), Some(Arc::new(facts)));
-        Ok(())
-    }
-
-    fn meet(&self, patience: Duration) -> Result<(Live, RemoteFacts), FarError> {
         let deadline = Instant::now() + patience;
         let mut met = self.call.meet(0, deadline);
         let mut resets = 0;
@@ -185,7 +168,9 @@ impl AgentLink {
         let listener = std::thread::Builder::new().name("far-replies".into());
         let listener =
             listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.call.agent, error))?;
-        Ok((Live { shared, near, listener: Some(listener) }, facts))
+        state.live = Some(Live { shared, near, listener: Some(listener) });
+        state.facts = Some(Arc::new(facts));
+        Ok(())
     }
 }
 

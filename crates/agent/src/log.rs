@@ -38,22 +38,20 @@ struct ClassRow {
 }
 
 const CLASSES: [ClassRow; 3] = [
-    ClassRow {
-        in_full: 8,
-        networks: 0,
-        left_out: ["more caller without the key was refused", "more callers without the key were refused"],
-    },
-    ClassRow {
-        in_full: 8,
-        networks: NETWORKS_MAX,
-        left_out: ["more caller with the key was refused", "more callers with the key were refused"],
-    },
-    ClassRow {
-        in_full: 240,
-        networks: NETWORKS_MAX,
-        left_out: ["more line about a session was left out", "more lines about sessions were left out"],
-    },
+    ClassRow::of(8, 0, ["more caller without the key was refused", "more callers without the key were refused"]),
+    ClassRow::of(8, NETWORKS_MAX, ["more caller with the key was refused", "more callers with the key were refused"]),
+    ClassRow::of(
+        240,
+        NETWORKS_MAX,
+        ["more line about a session was left out", "more lines about sessions were left out"],
+    ),
 ];
+
+impl ClassRow {
+    const fn of(in_full: u32, networks: usize, left_out: [&'static str; 2]) -> ClassRow {
+        ClassRow { in_full, networks, left_out }
+    }
+}
 
 /// Most networks whose lines are counted separately: an agent serves far fewer.
 const NETWORKS_MAX: usize = 16;

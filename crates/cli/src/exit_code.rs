@@ -69,14 +69,6 @@ impl Failure {
         Failure { code: FAILED, message: message.to_string() }
     }
 
-    /// Standard output could not be written in full.
-    pub fn output(error: &str) -> Failure {
-        Failure::failed(format!(
-            "standard output is incomplete: {error}: write to another place; stored results are kept, and \
-             `bytegauge report` prints the latest again"
-        ))
-    }
-
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code

@@ -60,7 +60,11 @@ fn main() -> ExitCode {
     match terminal::output_failure() {
         None => ExitCode::from(code),
         Some(error) => {
-            let output_failed = failed(&Failure::output(error), matches.as_ref());
+            let incomplete = Failure::failed(format!(
+                "standard output is incomplete: {error}: write to another place; stored results are kept, and `bytegauge report` \
+                 prints the latest again"
+            ));
+            let output_failed = failed(&incomplete, matches.as_ref());
             ExitCode::from(if code == exit_code::DONE { output_failed } else { code })
         }
     }

@@ -293,11 +293,7 @@ fn stage_name(stage: Stage) -> &'static str {
 // Its thread wakes once an interval and reads the counts that meters store anyway. Bytes of warm-ups count as well.
 
 /// A listing that is printed until it is dropped.
-pub struct Listing {
-    /// Dropped to end the thread.
-    ends: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Listing(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Listing {
     /// Starts a listing of a session. `None`: its ends do not count in this process, or no thread can be had.
@@ -325,14 +321,15 @@ impl Listing {
             }
         };
         let thread = std::thread::Builder::new().name("listing".into()).spawn(list).ok()?;
-        Some(Listing { ends: Some(ends), thread: Some(thread) })
+        Some(Listing(Some((ends, thread))))
     }
 }
 
 impl Drop for Listing {
     fn drop(&mut self) {
-        self.ends = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some((ends, thread)) = self.0.take() {
+            // Ends the thread.
+            drop(ends);
             // A thread that panicked has printed why.
             let _ = thread.join();
         }

@@ -19,7 +19,6 @@ use bytegauge_store::{SessionSummary, Store, StoreError};
 use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
-use crate::command_line::option::LATEST;
 use crate::exit_code::{DONE, Failure, code_of, usage};
 use crate::{args, history, page, terminal};
 
@@ -121,7 +120,7 @@ const WARNINGS_MAX: usize = 20;
 pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let mut store = Store::open(&path)?;
-    let file = matches.get_one::<PathBuf>("file").map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let file = matches.get_one::<PathBuf>("file").map_or(Path::new(""), PathBuf::as_path);
     let format =
         args::text(matches, "from").and_then(|name| FORMATS.iter().find(|row| row.name == name)).map(|row| row.value);
     let mut map = Vec::new();
@@ -276,7 +275,7 @@ pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<Session
 
 /// The session of a number, or the latest.
 fn numbered(id: Option<&i64>, store: &Store) -> Result<SessionId, Failure> {
-    match id.filter(|id| **id != LATEST) {
+    match id {
         Some(id) => Ok(SessionId(*id)),
         None => store
             .latest_session()?

@@ -84,34 +84,32 @@ pub fn task_of(
     command: Option<Vec<String>>,
     server: Option<Vec<String>>,
 ) -> Result<ProgramTask, Failure> {
-    let is_server_given = server.is_some();
     let words = args::command(matches);
     let load = args::text(matches, "load").map(by_shell);
-    let given: Vec<Vec<String>> =
-        command.into_iter().chain(Some(words).filter(|w| !w.is_empty())).chain(load).collect();
-    let command = match <[Vec<String>; 1]>::try_from(given) {
-        Ok([words]) => words,
-        Err(none) if none.is_empty() && is_server_given => {
+    let mut given = command.into_iter().chain(Some(words).filter(|words| !words.is_empty())).chain(load);
+    let command = match given.next() {
+        Some(words) => words,
+        None if server.is_some() => {
             return usage(
                 "ab needs a command: --a and --b start servers, and the measured command is their client: write it last, bytegauge ab \
                  --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
             );
         }
-        Err(none) if none.is_empty() && args::text(matches, "start").is_some() => {
+        None if args::text(matches, "start").is_some() => {
             return usage(
                 "tune needs a command next to --start, the client that is measured: as --load 'CLIENT …', or last: -- CLIENT …",
             );
         }
-        Err(none) if none.is_empty() => {
+        None => {
             return usage(
                 "tune needs a command: write it last: bytegauge tune -- ./program data; to vary one of its arguments, write {value} in \
                  its place: bytegauge tune --values 4K..1M -- dd if=/dev/zero of=/dev/null bs={value} count={1G/value}",
             );
         }
-        Err(_) => {
-            return usage("the command is given twice: use only one of --, --load and cmd:");
-        }
     };
+    if given.next().is_some() {
+        return usage("the command is given twice: use only one of --, --load and cmd:");
+    }
     let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
     if let Some(pattern) = metric.pattern() {
         regex(pattern, "--metric")?;

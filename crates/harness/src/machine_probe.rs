@@ -200,14 +200,12 @@ fn relation(placement: Placement) -> Option<Relation> {
 
 /// Why a placement is unavailable on this machine, or `None` if it is available.
 pub fn missing(placement: Placement, topology: &Topology) -> Option<String> {
-    let (relation, why) = match placement {
-        Placement::Unpinned => return None,
-        Placement::SameCpu => (Relation::SameCpu, "no CPU is allowed"),
-        Placement::SmtSibling => {
-            (Relation::SmtSibling, "no two hardware threads of one core are allowed to this process")
-        }
-        Placement::CrossCore => (Relation::CrossCore, "only one core is allowed to this process"),
-        Placement::CrossNode => (Relation::CrossNode, "the allowed CPUs are on one NUMA node"),
+    let relation = relation(placement)?;
+    let why = match relation {
+        Relation::SameCpu => "no CPU is allowed",
+        Relation::SmtSibling => "no two hardware threads of one core are allowed to this process",
+        Relation::CrossCore => "only one core is allowed to this process",
+        Relation::CrossNode => "the allowed CPUs are on one NUMA node",
     };
     topology.pairs(relation).is_empty().then(|| format!("placement {placement}: {why}: use another --placement"))
 }

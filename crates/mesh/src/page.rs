@@ -10,11 +10,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::escape;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::Rank;
 use crate::files::MeshData;
 use crate::rate_model::MeshFit;
-use crate::result::{HostShifts, MeshNoise, MeshResult, SlowLink};
+use crate::result::{MeshNoise, MeshResult, SlowLink};
 use crate::row::MeshRow;
 use crate::summary::MeshSummary;
 
@@ -30,46 +31,11 @@ const CELLS_MAX: usize = 3 << 20;
 /// The largest code of a rate: 0 is a pair without a rate.
 const RATE_CODES: f64 = 65_534.0;
 
-/// The numbers of a page. Hosts, an external server included, are in the order of their racks, and then of their ranks; pairs are positions in it.
-#[derive(Serialize)]
-struct MeshPage<'a> {
-    pattern: String,
-    workload: String,
-    margin: f64,
-    span_ns: u64,
-    parts: usize,
-    measured: usize,
-    ranks: u32,
-    hosts: Vec<PageHost>,
-    options: Vec<PageOption<'a>>,
-    options_left: usize,
-    rounds: Vec<PageRound>,
-    missing: &'a [(String, usize)],
-}
-
 #[derive(Serialize)]
 struct PageHost {
     rank: Rank,
     name: String,
     rack: String,
-}
-
-#[derive(Serialize)]
-struct PageOption<'a> {
-    name: &'a str,
-    /// The typical rate.
-    typical: f64,
-    /// Logarithms of the smallest and the largest rate, codes 1 and 65,535.
-    scale: [f64; 2],
-    /// Codes of rates, by sender and then by receiver: 16 bits, little-endian, base64.
-    rates: String,
-    /// Codes of intervals in the same order: 8 bits, base64. Code c is 0.001 × 2^((c − 1) / 16) on the log scale to either side; 0 is
-    /// unknown.
-    reaches: String,
-    shifts: Vec<Option<HostShifts>>,
-    slow_hosts: Vec<usize>,
-    /// By positions.
-    slow_links: Vec<SlowLink>,
 }
 
 /// A round, from its first trial to the end of its last one.
@@ -90,29 +56,24 @@ pub fn render(data: &MeshData, summary: &MeshSummary) -> String {
     let places: BTreeMap<Rank, usize> = hosts.iter().enumerate().map(|(at, host)| (host.rank, at)).collect();
     let each = (3 * hosts.len() * hosts.len()).max(1);
     let shown = (CELLS_MAX / each).clamp(1, data.settings.options.len().max(1));
-    let options: Vec<PageOption<'_>> = data
-        .settings
-        .options
-        .iter()
-        .enumerate()
-        .take(shown)
-        .map(|(at, name)| PageOption::of(data, summary, (at, name), &places))
-        .collect();
-    let page = MeshPage {
-        pattern: data.settings.pattern.to_string(),
-        workload: data.settings.workload.to_string(),
-        margin: data.settings.margin,
-        span_ns: summary.span_ns,
-        parts: summary.parts,
-        measured: summary.measured,
-        options_left: data.settings.options.len() - options.len(),
-        ranks: data.settings.ranks,
-        hosts,
-        options,
-        rounds: rounds(data),
-        missing: &summary.missing,
-    };
-    let json = serde_json::to_string(&page).expect("numbers and texts are plain data");
+    let options = data.settings.options.iter().enumerate().take(shown);
+    let options: Vec<Value> = options.map(|(at, name)| option(data, summary, (at, name), &places)).collect();
+    // Hosts, an external server included, are in the order of their racks, and then of their ranks; pairs are positions in it.
+    let page = json!({
+        "pattern": data.settings.pattern,
+        "workload": data.settings.workload.to_string(),
+        "margin": data.settings.margin,
+        "span_ns": summary.span_ns,
+        "parts": summary.parts,
+        "measured": summary.measured,
+        "ranks": data.settings.ranks,
+        "hosts": hosts,
+        "options_left": data.settings.options.len() - options.len(),
+        "options": options,
+        "rounds": rounds(data),
+        "missing": summary.missing,
+    });
+    let json = page.to_string();
     // Within a string of JSON `<` is escaped, so that no name can end the element.
     let json = json.replace('<', "\\u003c");
     TEMPLATE.replacen(&[SLOT.0, SLOT.1].concat(), &format!("{}{json}</script>", SLOT.0), 1)
@@ -130,47 +91,47 @@ fn hosts(data: &MeshData) -> Vec<PageHost> {
     hosts
 }
 
-impl<'a> PageOption<'a> {
-    fn of(
-        data: &MeshData,
-        summary: &MeshSummary,
-        (at, name): (usize, &'a str),
-        places: &BTreeMap<Rank, usize>,
-    ) -> PageOption<'a> {
-        let of_clients;
-        let result = match summary.results.get(at) {
-            Some(result) => result,
-            // Clients of one host at the same time: their rates are shown, and nothing is judged.
-            None => {
-                let rows = data.rows.iter().filter(|row| row.option == Some(at as u32));
-                let samples: Vec<_> = rows.filter_map(MeshRow::sample).collect();
-                of_clients = MeshResult { fit: MeshFit::of(&samples, &[]), ..MeshResult::default() };
-                &of_clients
-            }
-        };
-        let place = |rank: Rank| places.get(&rank).copied();
-        let (scale, rates, reaches) = cells(&result.fit, result.noise.as_ref(), places);
-        let link = |link: &SlowLink| {
-            let [sender, receiver] = [place(link.sender)? as u32, place(link.receiver)? as u32];
-            Some(SlowLink { sender, receiver, shift: link.shift })
-        };
-        let mut shifts = vec![None; places.len()];
-        for (rank, shift) in &result.hosts {
-            if let Some(at) = place(*rank) {
-                shifts[at] = Some(*shift);
-            }
+/// The numbers of an option.
+fn option(data: &MeshData, summary: &MeshSummary, (at, name): (usize, &str), places: &BTreeMap<Rank, usize>) -> Value {
+    let of_clients;
+    let result = match summary.results.get(at) {
+        Some(result) => result,
+        // Clients of one host at the same time: their rates are shown, and nothing is judged.
+        None => {
+            let rows = data.rows.iter().filter(|row| row.option == Some(at as u32));
+            let samples: Vec<_> = rows.filter_map(MeshRow::sample).collect();
+            of_clients = MeshResult { fit: MeshFit::of(&samples, &[]), ..MeshResult::default() };
+            &of_clients
         }
-        PageOption {
-            name,
-            typical: result.typical_rate(),
-            scale,
-            rates: BASE64.encode(rates),
-            reaches: BASE64.encode(reaches),
-            shifts,
-            slow_hosts: result.slow_hosts.iter().filter_map(|host| place(host.rank)).collect(),
-            slow_links: result.slow_links.iter().filter_map(link).collect(),
+    };
+    let place = |rank: Rank| places.get(&rank).copied();
+    let (scale, rates, reaches) = cells(&result.fit, result.noise.as_ref(), places);
+    let link = |link: &SlowLink| {
+        let [sender, receiver] = [place(link.sender)? as u32, place(link.receiver)? as u32];
+        Some(SlowLink { sender, receiver, shift: link.shift })
+    };
+    let mut shifts = vec![None; places.len()];
+    for (rank, shift) in &result.hosts {
+        if let Some(at) = place(*rank) {
+            shifts[at] = Some(*shift);
         }
     }
+    json!({
+        "name": name,
+        // The typical rate.
+        "typical": result.typical_rate(),
+        // Logarithms of the smallest and the largest rate, codes 1 and 65,535.
+        "scale": scale,
+        // Codes of rates, by sender and then by receiver: 16 bits, little-endian, base64.
+        "rates": BASE64.encode(rates),
+        // Codes of intervals in the same order: 8 bits, base64. Code c is 0.001 × 2^((c − 1) / 16) on the log scale to either side; 0 is
+        // unknown.
+        "reaches": BASE64.encode(reaches),
+        "shifts": shifts,
+        "slow_hosts": result.slow_hosts.iter().filter_map(|host| place(host.rank)).collect::<Vec<_>>(),
+        // By positions.
+        "slow_links": result.slow_links.iter().filter_map(link).collect::<Vec<_>>(),
+    })
 }
 
 /// The scale, and the codes of rates and intervals.

@@ -256,7 +256,8 @@ pub enum MeshPattern {
 }
 
 impl MeshPattern {
-    /// Whether a slot has one server and several clients, instead of two ranks.
+    /// Whether a slot has one server and several clients, instead of two ranks: clients of an incast only send, and a sender to
+    /// all only sends, so that one direction is measured.
     pub fn has_hub(self) -> bool {
         matches!(self, MeshPattern::Incast(_) | MeshPattern::OneToAll)
     }
@@ -268,11 +269,6 @@ impl MeshPattern {
             MeshPattern::OneToAll => ranks.saturating_sub(1),
             MeshPattern::Pairs | MeshPattern::Matchings(_) | MeshPattern::Bisection => 1,
         }
-    }
-
-    /// Whether both directions are measured. Clients of an incast only send, and a sender to all only sends.
-    pub fn is_two_way(self) -> bool {
-        !self.has_hub()
     }
 }
 

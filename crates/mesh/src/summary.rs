@@ -60,8 +60,11 @@ impl MeshSummary {
             true => Vec::new(),
             false => samples.iter().map(|samples| MeshResult::of(samples, &rack_numbers, settings.margin)).collect(),
         };
-        let measured: BTreeSet<(u32, Rank)> =
-            data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| row.place.part()).collect();
+        let rows: Vec<&MeshRow> = data.rows.iter().filter(|row| row.outcome == Outcome::Measured).collect();
+        let measured: BTreeSet<(u32, Rank)> = rows.iter().map(|row| row.place.part()).collect();
+        let of_option = |option| CallTimes::of(rows.iter().copied().filter(|row| row.option == Some(option)));
+        let first_ns = rows.iter().map(|row| row.started_unix_ns).min().unwrap_or(0);
+        let last_ns = rows.iter().map(|row| row.started_unix_ns.saturating_add(row.window_ns)).max().unwrap_or(0);
         let (parts, missing, has_files_elsewhere) = missing(data, &measured);
         MeshSummary {
             results,
@@ -72,9 +75,9 @@ impl MeshSummary {
             has_files_elsewhere,
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
-            call_times: call_times(data),
+            call_times: (0..settings.options.len() as u32).map(of_option).collect(),
             standings: standings(&data.rows, settings.options.len()),
-            span_ns: span_ns(data),
+            span_ns: last_ns.saturating_sub(first_ns),
         }
     }
 }
@@ -145,19 +148,6 @@ fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
         }
     }
     hubs.into_iter().map(|hubs| hubs.into_iter().map(|(hub, (sum, count))| (hub, sum / count)).collect()).collect()
-}
-
-fn call_times(data: &MeshData) -> Vec<CallTimes> {
-    let measured = || data.rows.iter().filter(|row| row.outcome == Outcome::Measured);
-    let options = 0..data.settings.options.len() as u32;
-    options.map(|option| CallTimes::of(measured().filter(|row| row.option == Some(option)))).collect()
-}
-
-fn span_ns(data: &MeshData) -> u64 {
-    let measured = || data.rows.iter().filter(|row| row.outcome == Outcome::Measured);
-    let first = measured().map(|row| row.started_unix_ns).min().unwrap_or(0);
-    let last = measured().map(|row| row.started_unix_ns.saturating_add(row.window_ns)).max().unwrap_or(0);
-    last.saturating_sub(first)
 }
 
 // The times of the calls of a mesh, merged from the histograms of all trials: together, by server and by client.

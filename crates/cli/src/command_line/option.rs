@@ -62,13 +62,9 @@ pub fn session() -> Arg {
     positional("session", "ID", "Session number [default: the latest]").value_parser(session_number)
 }
 
-/// The number that stands for the latest session.
-pub const LATEST: i64 = i64::MIN;
-
-/// A session's number, or `latest`; a file of results is a likely mistake.
+/// A session's number; a file of results is a likely mistake.
 fn session_number(given: &str) -> Result<i64, String> {
-    let latest = || matches!(given, "latest" | "last").then_some(LATEST);
-    given.parse().ok().or_else(latest).ok_or_else(|| {
+    given.parse().map_err(|_| {
         "a session has a number, which `bytegauge report list` lists; a file of results is named by --store FILE"
             .to_owned()
     })

@@ -57,7 +57,10 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         let member = Member { flags: &flags, settings: &settings, key, stop };
         return end(member.run(&rendezvous::Rendezvous::all_of(&flags))?, &[], &flags);
     }
-    refuse_existing(&flags)?;
+    // Before this process shows itself as rank 0: another mesh may be running in a directory with results.
+    if let Some(path) = files::existing(&flags.out, flags.rank()).filter(|_| !flags.resume) {
+        return Err(MeshFileError::Exists(path).into());
+    }
     let zero = RankZero::listen(&flags, settings.clone(), key.clone(), Arc::clone(&stop))?;
     let own = zero.own_address()?;
     // The coordinator ends when every rank has left, this one included.
@@ -74,14 +77,6 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         show(&flags.out)?;
     }
     Ok(code)
-}
-
-/// Refuses a directory with results before this process shows itself there as rank 0: another mesh may be running in it.
-fn refuse_existing(flags: &MeshFlags) -> Result<(), Failure> {
-    match files::existing(&flags.out, flags.rank()).filter(|_| !flags.resume) {
-        Some(path) => Err(MeshFileError::Exists(path).into()),
-        None => Ok(()),
-    }
 }
 
 /// Finishes the file of rank 0, which has the rows of tests that were not measured, or reports how this rank ended.

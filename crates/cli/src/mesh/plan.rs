@@ -98,7 +98,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
         ends: spec.ends,
         verify: matches.get_flag("verify"),
         margin: args::share("margin", args::text(matches, "margin").unwrap_or("10%"), 0.0..=0.9)?,
-        follow_up: !matches.get_flag("no-follow-up") && pattern.is_two_way(),
+        follow_up: !matches.get_flag("no-follow-up") && !pattern.has_hub(),
         options: Vec::new(),
         cells: Vec::new(),
     };
@@ -145,7 +145,7 @@ fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
 /// some would send while others receive.
 fn refuse_directions(given: &[(&'static factor::Factor, String)], pattern: MeshPattern) -> Result<(), Failure> {
     match given.iter().find(|(factor, level)| factor.name == "direction" && level.contains(',')) {
-        Some((_, level)) if !pattern.is_two_way() => usage(format!(
+        Some((_, level)) if pattern.has_hub() => usage(format!(
             "--direction {level}: all clients of --pattern {pattern} are measured together: use one of to, from or both"
         )),
         _ => Ok(()),
@@ -161,7 +161,7 @@ fn add_far_host(given: &mut Vec<(&'static factor::Factor, String)>, workload: Wo
     // A client of an incast only sends; a host that sends to all only sends.
     let directions = match pattern {
         MeshPattern::OneToAll => "from",
-        pattern if pattern.is_two_way() => "to,from",
+        pattern if !pattern.has_hub() => "to,from",
         _ => "to",
     };
     add(given, "direction", directions);

@@ -179,20 +179,19 @@ pub(in crate::trial) fn relay_of_stream(sent: &EndReport, relay: &RelayReport, r
     let kernel = kernel_up.unwrap_or(taken_up);
     let counts = [sent.total_bytes, taken_up, kernel, given_up, received.total_bytes];
     if counts.iter().all(|count| *count == counts[0]) {
-        return back(relay);
+        // A stream has no replies.
+        let RelayReport { taken_down, given_down, .. } = *relay;
+        return (taken_down != 0 || given_down != 0).then(|| {
+            format!(
+                "the relay received {taken_down} and sent {given_down} bytes in the reverse direction, in which no end sends: it invents data"
+            )
+        });
     }
     Some(format!(
         "{} bytes were sent, the relay received {taken_up} (TCP_INFO: {kernel}) and sent {given_up}, {} arrived: the relay loses \
          or invents data",
         sent.total_bytes, received.total_bytes
     ))
-}
-
-/// A stream has no replies.
-fn back(relay: &RelayReport) -> Option<String> {
-    let RelayReport { taken_down, given_down, .. } = *relay;
-    (taken_down != 0 || given_down != 0)
-        .then(|| format!("the relay received {taken_down} and sent {given_down} bytes in the reverse direction, in which no end sends: it invents data"))
 }
 
 /// The error in the counts of a relay of calls, if any. Connections may be cut off at the end with bytes under way, so the
