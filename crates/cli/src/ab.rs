@@ -179,8 +179,7 @@ fn programs(
         Some(server) if servers => server.by_value = by_value,
         _ => task.by_value = by_value,
     }
-    let spec = PlanSpec::named(AB, Workload::Tune);
-    tune_options::with_values(spec, task, ("a,b", seed), matches).map(|(plan, _)| plan)
+    measure::with_values(PlanSpec::named(AB, Workload::Tune), task, "a,b", seed, matches)
 }
 
 /// The words of a command. A shell is used only if it is needed, since it takes time.

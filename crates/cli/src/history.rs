@@ -52,9 +52,7 @@ pub fn against(matches: &ArgMatches, store: &Store) -> Result<Option<Vec<Session
 /// Prints the comparison, and returns the exit code. Sessions of different commands, or without an option in common, are
 /// not comparable, and no gate passes on them.
 pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &ArgMatches) -> Result<u8, Failure> {
-    let load =
-        |ids: &[SessionId]| ids.iter().map(|id| SessionData::load(store, *id)).collect::<Result<Vec<_>, StoreError>>();
-    let (before, after) = (load(before)?, load(after)?);
+    let (before, after) = (load(store, before)?, load(store, after)?);
     let mut settings = stored::settings(matches)?;
     if let Some(margin) = args::text(matches, "margin") {
         settings.margin = Some(args::share("margin", margin, MARGINS)?);
@@ -91,6 +89,10 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     })
 }
 
+fn load(store: &Store, ids: &[SessionId]) -> Result<Vec<SessionData>, StoreError> {
+    ids.iter().map(|id| SessionData::load(store, *id)).collect()
+}
+
 /// The sessions of a name or number. A name selects the sessions that were saved under it; a number selects that session and
 /// older ones of the same plan on the same machine, which show the variation between sessions. The oldest first.
 fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Vec<SessionId>, Failure> {
@@ -109,12 +111,10 @@ fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
     let named = all.filter(|summary| summary.saved.as_deref() == Some(name)).take(SESSIONS_MAX);
     let (complete, cut_off): (Vec<_>, Vec<_>) =
         named.partition(|summary| matches!(summary.status, SessionStatus::Complete | SessionStatus::Imported));
-    let mut ids: Vec<SessionId> = complete.into_iter().map(|summary| summary.id).collect();
-    ids.sort_unstable_by_key(|id| id.0);
+    // The store has the latest first.
+    let ids: Vec<SessionId> = complete.into_iter().rev().map(|summary| summary.id).collect();
     if ids.is_empty() && !cut_off.is_empty() {
-        let mut numbers: Vec<i64> = cut_off.iter().map(|summary| summary.id.0).collect();
-        numbers.sort_unstable();
-        let listed: Vec<String> = numbers.iter().map(i64::to_string).collect();
+        let listed: Vec<String> = cut_off.iter().rev().map(|summary| summary.id.to_string()).collect();
         return usage(format!(
             "`{name}` is not complete (session {}), but only complete sessions are compared: continue with \
              --resume, or measure it again with --save {name}",
@@ -148,8 +148,7 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
              report list` lists them)",
         );
     }
-    let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
-    let sessions = sessions?;
+    let sessions = load(&store, &ids)?;
     if sessions.iter().any(|session| !is_same_question(&session.record, &sessions[0].record)) {
         return usage(
             "--across: these sessions ran different programs, or measured something else of them: name sessions of one question",

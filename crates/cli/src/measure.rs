@@ -8,7 +8,9 @@ use bytegauge_flamegraph::Flames;
 use bytegauge_harness::stages::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{AnalysedGroup, AnalysisProgress, CellId, Nanos, SessionId, Workload, factor};
+use bytegauge_model::{
+    AnalysedGroup, AnalysisProgress, CellId, Factor, Nanos, ProgramTask, SessionId, Workload, factor,
+};
 use bytegauge_plan::{Catalog, EMULATED, Plan, PlanSpec, built_in, emulated, file, resolve};
 use bytegauge_report::{Report, SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
@@ -25,7 +27,7 @@ use crate::{agent, args, dry_run, history, interrupt, page, resume, stored, term
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(PlanSpec::named(workload.row().name, workload), matches, None)
+    measure(PlanSpec::named(workload.row().name, workload), matches)
 }
 
 /// `bytegauge run PLAN`.
@@ -46,33 +48,45 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     } else {
         built_in::find(name)?
     };
-    measure(spec, matches, None)
+    measure(spec, matches)
 }
 
-/// Measures the user's program with these values, and with what this machine can do where that is known already.
-pub fn measure_values(
+/// The plan of the user's program with these values.
+pub fn with_values(
     mut spec: PlanSpec,
+    task: ProgramTask,
+    values: &str,
+    seed: u64,
     matches: &ArgMatches,
-    values: String,
-    known: Option<Catalog>,
-) -> Result<u8, Failure> {
-    spec.set_all(&[(factor::named(spec.workload, "values")[0], values)])?;
-    measure(spec, matches, known)
+) -> Result<Plan, Failure> {
+    spec.task = Some(task);
+    let mut given = args::factors(matches, Workload::Tune)?;
+    // The values of a program were determined with its present one.
+    given.retain(|(factor, _)| factor.name != "value");
+    given.push((factor::named(Workload::Tune, "values")[0], values.to_owned()));
+    resolved(spec, &given, seed, matches)
 }
 
-fn measure(mut spec: PlanSpec, matches: &ArgMatches, known: Option<Catalog>) -> Result<u8, Failure> {
-    let mut given = args::factors(matches, spec.workload)?;
-    // The session has all factors that a plan requires of its user.
-    if given.is_empty() && spec.task.is_none() && args::text(matches, "resume").is_some() {
-        return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
-    }
-    // The values of a program were determined with its present one.
-    given.retain(|(factor, _)| spec.task.is_none() || factor.name != "value");
-    spec.set_all(&given)?;
+/// The plan of a spec with these factors, and the design of the flags.
+pub fn resolved(
+    mut spec: PlanSpec,
+    given: &[(&'static Factor, String)],
+    seed: u64,
+    matches: &ArgMatches,
+) -> Result<Plan, Failure> {
+    spec.set_all(given)?;
     args::apply_design(&mut spec, matches)?;
     args::look_up_hosts(&mut spec)?;
-    let catalog = known.unwrap_or_else(|| catalog(&spec));
-    planned(resolve(&spec, &catalog, args::seed(matches))?, matches)
+    Ok(resolve(&spec, &catalog(&spec), seed)?)
+}
+
+fn measure(spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
+    let given = args::factors(matches, spec.workload)?;
+    // The session has all factors that a plan requires of its user.
+    if given.is_empty() && args::text(matches, "resume").is_some() {
+        return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
+    }
+    planned(resolved(spec, &given, args::seed(matches), matches)?, matches)
 }
 
 /// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.

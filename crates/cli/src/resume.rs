@@ -28,21 +28,15 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
     if args::text(matches, "resume").is_none() {
         return Ok(None);
     }
-    let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let id = named(matches, &store, Some(&asked.name))?;
-    let begun = begun(&store, id, matches)?;
-    must_fit((&asked.name, asked.workload), &begun)?;
-    refuse_another_plan(matches, id, asked, &begun.plan)?;
+    let begun = found(matches, Some((&asked.name, asked.workload)))?;
+    refuse_another_plan(matches, begun.id, asked, &begun.plan)?;
     Ok(Some(begun))
 }
 
 /// The session to continue for a command without factors, or with those of the session: of one plan, or of any.
 pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun, Failure> {
-    let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let id = named(matches, &store, asked.map(|(plan, _)| plan))?;
-    let begun = begun(&store, id, matches)?;
-    asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
-    let Begun { plan, .. } = &begun;
+    let begun = found(matches, asked)?;
+    let Begun { id, ref plan, .. } = begun;
     for (factor, text) in args::factors(matches, plan.workload)? {
         let asked = factor.kind.parse_list(&text).map_err(args::wrong(&factor.flag()))?;
         let mut asked: Vec<String> = asked.iter().map(|level| factor.kind.compact(level)).collect();
@@ -73,6 +67,15 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
         ..plan.clone()
     };
     refuse_another_plan(matches, id, &asked, plan)?;
+    Ok(begun)
+}
+
+/// The session that the flags name, which fits the plan of the command if it has one.
+fn found(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun, Failure> {
+    let store = Store::open_existing(&stored::store_path(matches)?)?;
+    let id = named(matches, &store, asked.map(|(plan, _)| plan))?;
+    let begun = begun(&store, id, matches)?;
+    asked.map_or(Ok(()), |asked| must_fit(asked, &begun))?;
     Ok(begun)
 }
 

@@ -31,7 +31,7 @@ const SESSIONS_MAX: usize = 50;
 
 /// `bytegauge tune -- CMD …`.
 pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
-    let mut spec = PlanSpec::named("tune", Workload::Tune);
+    let spec = PlanSpec::named("tune", Workload::Tune);
     let is_named = |name: &str| args::is_given(matches, name);
     if is_named("resume") && !is_named("command") && !is_named("load") {
         let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;
@@ -66,8 +66,8 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     let values = in_order(values, args::text(matches, "values"));
     let task = task_of(matches, None, None)?;
     task.commands().try_for_each(|words| must_be_there(words))?;
-    spec.task = Some(ProgramTask { default, advice: stored.map(|stored| stored.advice), ..task });
-    measure::measure_values(spec, matches, values, None)
+    let task = ProgramTask { default, advice: stored.map(|stored| stored.advice), ..task };
+    measure::planned(measure::with_values(spec, task, &values, args::seed(matches), matches)?, matches)
 }
 
 /// Whether values are arguments of the program; otherwise options of its sockets are varied.

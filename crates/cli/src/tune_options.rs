@@ -11,9 +11,9 @@ use bytegauge_model::socket_changes::{AS_IT_IS, parse, parse_sysctl};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::{
     ChangedProgram, FactorKey, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, SocketsSeen, Spec,
-    SysctlChange, Transport, Workload, factor,
+    SysctlChange, Transport, Workload,
 };
-use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, Plan, PlanSpec, resolve};
+use bytegauge_plan::{Design, FINALISTS_MIN, Plan, PlanSpec};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::network::network_option;
 use bytegauge_sys::option::available_congestion;
@@ -40,7 +40,7 @@ const DRY_RUN: &str = "note: a first run, which is only watched, decides what is
                        by which the program sets an option itself are left out in turn, too";
 
 /// Watches the program once, then measures it with each change and as it is.
-pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
+pub fn tune(spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut task = tune::task_of(matches, None, None)?;
     for words in task.commands() {
         tune::must_be_there(words)?;
@@ -59,7 +59,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     }
     // The program as it is alone: wrong flags are reported before it runs.
     let unchanged = ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() };
-    let (plan, catalog) = with_values(spec.clone(), unchanged, (AS_IT_IS, 0), matches)?;
+    let plan = measure::with_values(spec.clone(), unchanged, AS_IT_IS, 0, matches)?;
     measure::check_output(matches)?;
     let is_dry = matches.get_flag("dry-run");
     let mut run_ns = 0;
@@ -126,8 +126,8 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         [AS_IT_IS.to_owned()].into_iter().chain(sets.into_iter().map(|set| changes.add(set))).collect();
     task.changes = Some(changes);
     task.default = Some(Level::Name(AS_IT_IS.into()));
-    spec.task = Some(task);
-    measure::measure_values(spec, matches, names.join(","), Some(catalog))
+    let plan = measure::with_values(spec, task, &names.join(","), args::seed(matches), matches)?;
+    measure::planned(plan, matches)
 }
 
 /// The watched run: of both programs where the user names none.
@@ -216,23 +216,6 @@ pub fn present(changes: &[Vec<ProgramChange>], flag: &str) -> Result<BTreeMap<St
         Ok((name, value))
     };
     changes.iter().flatten().filter_map(ProgramChange::sysctl).map(read).collect()
-}
-
-/// The plan of a task with given values, and what this machine can do.
-pub fn with_values(
-    mut spec: PlanSpec,
-    task: ProgramTask,
-    (values, seed): (&str, u64),
-    matches: &ArgMatches,
-) -> Result<(Plan, Catalog), Failure> {
-    spec.task = Some(task);
-    let mut given = args::factors(matches, Workload::Tune)?;
-    given.retain(|(factor, _)| factor.name != "value");
-    given.push((factor::named(Workload::Tune, "values")[0], values.to_owned()));
-    spec.set_all(&given)?;
-    args::apply_design(&mut spec, matches)?;
-    let catalog = measure::catalog(&spec);
-    Ok((resolve(&spec, &catalog, seed)?, catalog))
 }
 
 /// The sets of changes to try: each change alone, or with `--crossed` every combination of one change of each list.

@@ -43,7 +43,7 @@ const EARLIER: Duration = Duration::from_secs(10);
 const LISTED_MAX: usize = 20;
 
 /// Switches options of a running program, and measures it with each of them and as it is.
-pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Failure> {
+pub fn tune(spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut changes = changes(matches)?;
     // Wrong flags are reported before the program is looked at.
     args::apply_design(&mut spec.clone(), matches)?;
@@ -86,13 +86,13 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         terminal::print(&terminal::fitted(lines, terminal::width().max(terminal::COLUMNS)));
         return Ok(DONE);
     }
-    spec.task = Some(ProgramTask {
+    let task = ProgramTask {
         changes: Some(task),
         default: Some(Level::Name(AS_IT_IS.into())),
         ..ProgramTask::of(vec![service.name], metric)
-    });
+    };
     let values = [AS_IT_IS.to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(",");
-    measure::measure_values(spec, matches, values, None)
+    measure::planned(measure::with_values(spec, task, &values, args::seed(matches), matches)?, matches)
 }
 
 /// Keeps other sessions from changing the program of a plan.

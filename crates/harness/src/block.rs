@@ -34,10 +34,8 @@ pub(crate) struct BlockTask<'a> {
     pub stage: Stage,
     pub group: &'a GroupId,
     pub cells: &'a [Cell],
-    pub warmup_ns: u64,
     /// Length of a trial unless the cell's `duration` sets another one, nanoseconds.
     pub window_ns: u64,
-    pub series: bool,
 }
 
 /// How an attempt at a trial or a block ended.
@@ -275,8 +273,9 @@ impl Run<'_> {
         // A duration applies to reported trials: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.duration().filter(|_| task.stage == Stage::Confirm);
         let warmup_ns = match task.stage {
+            Stage::Calibrate => 0,
+            Stage::Screen | Stage::Narrow => self.screening(task.group).0,
             Stage::Confirm | Stage::Audit => self.warmup_of(cell),
-            _ => task.warmup_ns,
         };
         let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {
             // The null loop only warms up its lap length and the CPU's clock.
@@ -284,7 +283,7 @@ impl Run<'_> {
             (_, Some(window_ns)) => (warmup_ns, window_ns),
             (_, None) => self.lengths_ns(cell, (warmup_ns, task.window_ns)),
         };
-        let series = task.series || window_ns >= SERIES_FROM_NS;
+        let series = task.stage == Stage::Calibrate || window_ns >= SERIES_FROM_NS;
         let cpus = machine_probe::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);

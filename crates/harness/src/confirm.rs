@@ -69,14 +69,7 @@ impl Run<'_> {
                         break;
                     }
                     let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
-                    let task = BlockTask {
-                        stage: Stage::Confirm,
-                        group,
-                        cells: &live,
-                        warmup_ns: self.warmup(group),
-                        window_ns: *window_ns,
-                        series: false,
-                    };
+                    let task = BlockTask { stage: Stage::Confirm, group, cells: &live, window_ns: *window_ns };
                     if !self.visit(&task)? {
                         return Ok(Some(Ended::Interrupted));
                     }

@@ -260,14 +260,8 @@ impl Run<'_> {
             if live.len() < AUDIT_CELLS_MIN as usize {
                 continue;
             }
-            let task = BlockTask {
-                stage: Stage::Audit,
-                group: &confirmed.group,
-                cells: &live,
-                warmup_ns: self.warmup(&confirmed.group),
-                window_ns: self.plan.design.audit_ns,
-                series: false,
-            };
+            let (group, window_ns) = (&confirmed.group, self.plan.design.audit_ns);
+            let task = BlockTask { stage: Stage::Audit, group, cells: &live, window_ns };
             if !self.visit(&task)? {
                 return Ok(false);
             }

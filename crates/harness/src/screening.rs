@@ -92,8 +92,8 @@ impl Run<'_> {
                 if cells.is_empty() {
                     continue;
                 }
-                let (warmup_ns, window_ns) = self.screening(group);
-                let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
+                let (_, window_ns) = self.screening(group);
+                let task = BlockTask { stage, group, cells: &cells, window_ns };
                 if !self.visit(&task)? {
                     return Ok(false);
                 }
@@ -286,14 +286,8 @@ impl Run<'_> {
                 };
                 // In a group that only measures the finalists, this cell is measured before they are chosen.
                 self.record.store.add_cells(self.record.session, std::slice::from_ref(&cell))?;
-                let task = BlockTask {
-                    stage: Stage::Calibrate,
-                    group,
-                    cells: std::slice::from_ref(&cell),
-                    warmup_ns: 0,
-                    window_ns: self.plan.design.calibration_ns,
-                    series: true,
-                };
+                let (cells, window_ns) = (std::slice::from_ref(&cell), self.plan.design.calibration_ns);
+                let task = BlockTask { stage: Stage::Calibrate, group, cells, window_ns };
                 if !self.visit(&task)? {
                     return Ok(false);
                 }

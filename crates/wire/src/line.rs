@@ -81,7 +81,7 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     }
     noise.read_message(&second, &mut []).map_err(|_| LineError::OtherKey)?;
     let (sealer, opener) = directions(noise)?;
-    halves(stream, sealer, opener, None)
+    Proven { sealer, opener, message: None }.line(stream)
 }
 
 impl Proven {
@@ -91,20 +91,11 @@ impl Proven {
     /// [`LineError::Broken`] if the connection cannot be used any more.
     pub fn line(self, stream: TcpStream) -> Result<(Sender, Receiver), LineError> {
         let Proven { sealer, opener, message } = self;
-        halves(stream, sealer, opener, message)
+        // A message is a frame or a few; none waits for another.
+        stream.set_nodelay(true)?;
+        let other = stream.try_clone()?;
+        Ok((Sender { stream: other, sealer }, Receiver { stream, opener, first: message }))
     }
-}
-
-fn halves(
-    stream: TcpStream,
-    sealer: Sealer,
-    opener: FrameOpener,
-    first: Option<Vec<u8>>,
-) -> Result<(Sender, Receiver), LineError> {
-    // A message is a frame or a few; none waits for another.
-    stream.set_nodelay(true)?;
-    let other = stream.try_clone()?;
-    Ok((Sender { stream: other, sealer }, Receiver { stream, opener, first }))
 }
 
 impl Sender {

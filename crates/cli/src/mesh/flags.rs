@@ -15,50 +15,24 @@ use crate::command_line::option::{Details, ends, names, path, positional, quiet,
 use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, terminal};
 
-/// Why emulated links are refused.
-const LINK: &str = "a mesh measures the links of the hosts: emulate one by `stream` or `call`";
-
-/// Why relays are refused.
-const RELAY: &str =
-    "a relay needs a host of its own, and a test of a mesh has two: use `stream --host` with --relay-host";
-
-/// Why searches are refused.
-const SEARCH: &str = "a search takes many trials of each pair: give levels of --rate";
-
-/// Why tests of some options among several are refused.
-const TOGETHER: &str = "a mesh compares all its options together: leave it out";
-
-/// Why flags of sessions are refused.
-const SESSION: &str = "a mesh repeats its pattern instead: use --replicates and --trial-time";
-
 /// Flags of `stream` and `call` that a mesh refuses, and the reason. The factors among them would be flags otherwise.
 const NOT_OF_A_MESH: &[(&str, &str)] = &[
     ("host", "the ranks are the hosts: start one on each host"),
     ("placement", "two hosts have no CPUs in common: use taskset"),
-    ("link-delay", LINK),
-    ("link-loss", LINK),
-    ("link-rate", LINK),
-    ("relay-host", RELAY),
-    ("relay", RELAY),
-    ("relay-threads", RELAY),
-    ("relay-buffer", RELAY),
-    ("relay-pipe", RELAY),
-    ("relay-placement", RELAY),
+    ("link-delay link-loss link-rate", "a mesh measures the links of the hosts: emulate one by `stream` or `call`"),
+    (
+        "relay-host relay relay-threads relay-buffer relay-pipe relay-placement",
+        "a relay needs a host of its own, and a test of a mesh has two: use `stream --host` with --relay-host",
+    ),
     ("competing-flows", "competing clients run on one host: use --pattern incast:K"),
-    ("slo", SEARCH),
-    ("max-loss", SEARCH),
-    ("role", TOGETHER),
-    ("compare", TOGETHER),
-    ("blocks", SESSION),
-    ("time", SESSION),
-    ("until", SESSION),
-    ("analyses", SESSION),
-    ("long-trials", SESSION),
+    ("slo max-loss", "a search takes many trials of each pair: give levels of --rate"),
+    ("role compare", "a mesh compares all its options together: leave it out"),
+    ("blocks time until analyses long-trials", "a mesh repeats its pattern instead: use --replicates and --trial-time"),
 ];
 
 /// Why a mesh refuses a flag of `stream` or `call`.
 pub fn refused(flag: &str) -> Option<&'static str> {
-    NOT_OF_A_MESH.iter().find(|(name, _)| *name == flag).map(|(_, why)| *why)
+    NOT_OF_A_MESH.iter().find(|(names, _)| names.split(' ').any(|name| name == flag)).map(|(_, why)| *why)
 }
 
 /// The subcommand without its options.
