@@ -21,11 +21,14 @@ use bytegauge_sys::resource_limit::raise_open_files;
 use bytegauge_traffic::{EndError, lock};
 use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Receiver, Responder, Sender};
 
+/// How often the listener checks whether to stop.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
 /// Connections accepted, or events handled, before other work has a turn.
-pub(super) const TURN: usize = 64;
+const TURN: usize = 64;
 
 /// Longest time of a connection to prove itself and to ask for a session.
-pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(10);
+const PROVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Most waiting connections. At 3,000 new ones per second each still has more than a second.
 const PENDING_MAX: usize = 4096;
@@ -43,8 +46,10 @@ const DROPPED_MAX: usize = 4 << 10;
 /// The token of the listener; connections have their numbers.
 const LISTENER: u64 = u64::MAX;
 
-/// The waiting connections.
-pub(super) struct PendingConns {
+/// A listener whose connections have to prove that they hold the key: that of an agent, and those of other services, such as rank 0
+/// of a mesh. One thread serves all connections without a proof.
+pub struct ProvenListener {
+    listener: TcpListener,
     epoll: Epoll,
     key: Key,
     version: u16,
@@ -86,48 +91,94 @@ pub struct ProvenCaller {
     pub until: Instant,
 }
 
-/// A ready descriptor.
-pub(super) enum Wake {
-    /// The listener has connections.
-    Listener,
-    /// A pending connection has bytes, or ended.
-    Pending(u64),
+/// Something that a listener reports to its owner.
+pub(super) enum ListenerEvent {
+    /// A connection no longer waits.
+    Settled(PendingOutcome),
+    /// No connection can be accepted, for this reason: descriptors ran out.
+    Exhausted(io::Error),
+    /// Some time has passed.
+    Passed(Instant),
 }
 
-impl PendingConns {
-    /// None yet; also wakes for connections of the listener. Callers need the key and the version of the messages.
-    /// `open_files`: descriptors available to this process.
-    pub(super) fn new(listener: &TcpListener, (key, version): (Key, u16), open_files: u64) -> io::Result<PendingConns> {
-        let epoll = Epoll::new()?;
-        epoll.add(listener.as_fd(), Ready::IN, LISTENER)?;
-        let room = usize::try_from(open_files / DESCRIPTOR_SHARE).unwrap_or(PENDING_MAX).clamp(1, PENDING_MAX);
-        Ok(PendingConns { epoll, key, version, room, conns: Mutex::default() })
+impl ProvenListener {
+    /// Takes over a listener. `version`: that of the callers' messages.
+    ///
+    /// # Errors
+    /// [`EndError::Io`] if the kernel refuses to watch it.
+    pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
+        listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
+        let epoll = Epoll::new().map_err(EndError::io("watching a port"))?;
+        epoll.add(listener.as_fd(), Ready::IN, LISTENER).map_err(EndError::io("watching a port"))?;
+        let descriptors = raise_open_files().soft / DESCRIPTOR_SHARE;
+        let room = usize::try_from(descriptors).unwrap_or(PENDING_MAX).clamp(1, PENDING_MAX);
+        Ok(ProvenListener { listener, epoll, key, version, room, conns: Mutex::default() })
     }
 
-    /// Waits until something is ready, and returns it.
-    pub(super) fn wait(&self, events: &mut Events, timeout_ns: u64) -> Vec<Wake> {
-        // An interrupted wait has no event.
-        let count = self.epoll.wait(events, timeout_ns).unwrap_or(0);
-        let wake = |(token, _)| if token == LISTENER { Wake::Listener } else { Wake::Pending(token) };
-        (0..count).map(|index| wake(events.at(index))).collect()
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the kernel does not report it.
+    pub fn place(&self) -> Result<SocketAddr, EndError> {
+        self.listener.local_addr().map_err(EndError::io("reading a listener's port"))
     }
 
-    /// Accepts connections of the listener, a few at a time. The outcomes, and the error if there is no descriptor for more:
-    /// then a pending connection was removed, if there was one.
-    pub(super) fn accept(&self, listener: &TcpListener) -> (Vec<PendingOutcome>, Option<io::Error>) {
-        let mut outcomes = Vec::new();
-        for _ in 0..TURN {
-            match listener.accept() {
-                Ok((stream, peer)) => outcomes.extend(self.add(stream, peer, &[])),
-                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
-                    outcomes.extend(self.crowd_out());
-                    return (outcomes, Some(error));
+    /// Passes callers on until `stop` is set.
+    pub fn serve(&self, stop: &AtomicBool, mut admit: impl FnMut(ProvenCaller)) {
+        self.run(stop, |event| {
+            if let ListenerEvent::Settled(PendingOutcome::Proven(caller)) = event {
+                admit(caller);
+            }
+        });
+    }
+
+    /// Passes all events on until `stop` is set.
+    pub(super) fn run(&self, stop: &AtomicBool, mut handle: impl FnMut(ListenerEvent)) {
+        let mut events = Events::with_room(TURN);
+        let mut looked = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            for number in self.wait(&mut events, LOOK_AFTER.as_nanos() as u64) {
+                match number {
+                    LISTENER => self.accept(&mut handle),
+                    number => self.proceed(number).map(ListenerEvent::Settled).into_iter().for_each(&mut handle),
                 }
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(_) => break,
+            }
+            let now = Instant::now();
+            if now.saturating_duration_since(looked) >= LOOK_AFTER {
+                looked = now;
+                self.expire(now).into_iter().map(ListenerEvent::Settled).for_each(&mut handle);
+                handle(ListenerEvent::Passed(now));
             }
         }
-        (outcomes, None)
+    }
+
+    /// Waits until something is ready: the numbers of connections, or [`LISTENER`].
+    fn wait(&self, events: &mut Events, timeout_ns: u64) -> Vec<u64> {
+        // An interrupted wait has no event.
+        let count = self.epoll.wait(events, timeout_ns).unwrap_or(0);
+        (0..count).map(|index| events.at(index).0).collect()
+    }
+
+    /// Accepts waiting connections, a few at a time. Without a descriptor for more, a pending connection is removed; if there is
+    /// none, it rests.
+    fn accept(&self, handle: &mut impl FnMut(ListenerEvent)) {
+        for _ in 0..TURN {
+            match self.listener.accept() {
+                Ok((stream, peer)) => {
+                    self.add(stream, peer, &[]).into_iter().map(ListenerEvent::Settled).for_each(&mut *handle);
+                }
+                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
+                    handle(ListenerEvent::Exhausted(error));
+                    match self.crowd_out() {
+                        Some(outcome) => handle(ListenerEvent::Settled(outcome)),
+                        None => std::thread::sleep(LOOK_AFTER),
+                    }
+                    return;
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
@@ -154,12 +205,12 @@ impl PendingConns {
     }
 
     /// Continues with a ready connection.
-    pub(super) fn serve(&self, number: u64) -> Option<PendingOutcome> {
+    fn proceed(&self, number: u64) -> Option<PendingOutcome> {
         self.advance(&mut lock(&self.conns), number, &[])
     }
 
     /// Refuses connections whose time is over.
-    pub(super) fn expire(&self, now: Instant) -> Vec<PendingOutcome> {
+    fn expire(&self, now: Instant) -> Vec<PendingOutcome> {
         let mut conns = lock(&self.conns);
         let late = |(number, pending): (&u64, &Pending)| (pending.until <= now).then_some(*number);
         let late: Vec<u64> = conns.by_number.iter().filter_map(late).collect();
@@ -301,100 +352,6 @@ pub(super) fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-// A listener whose callers have the key: that of an agent, and those of other services, such as rank 0 of a mesh.
-//
-// One thread serves all connections without a proof ([`crate::unproven`]): without a thread of their own, for a limited
-// time, and so that a host that opens many loses its own first.
-
-/// How often the listener checks whether to stop.
-const LOOK_AFTER: Duration = Duration::from_millis(250);
-
-/// A listener whose connections have to prove that they hold the key.
-pub struct ProvenListener {
-    listener: TcpListener,
-    pending: PendingConns,
-}
-
-/// Something that a listener reports to its owner.
-pub(super) enum ListenerEvent {
-    /// A connection no longer waits.
-    Settled(PendingOutcome),
-    /// No connection can be accepted, for this reason: descriptors ran out.
-    Exhausted(io::Error),
-    /// Some time has passed.
-    Passed(Instant),
-}
-
-impl ProvenListener {
-    /// Takes over a listener. `version`: that of the callers' messages.
-    ///
-    /// # Errors
-    /// [`EndError::Io`] if the kernel refuses to watch it.
-    pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
-        listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
-        let open_files = raise_open_files().soft;
-        let pending =
-            PendingConns::new(&listener, (key, version), open_files).map_err(EndError::io("watching a port"))?;
-        Ok(ProvenListener { listener, pending })
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// If the kernel does not report it.
-    pub fn place(&self) -> Result<SocketAddr, EndError> {
-        self.listener.local_addr().map_err(EndError::io("reading a listener's port"))
-    }
-
-    /// Passes callers on until `stop` is set.
-    pub fn serve(&self, stop: &AtomicBool, mut admit: impl FnMut(ProvenCaller)) {
-        self.run(stop, |event| {
-            if let ListenerEvent::Settled(PendingOutcome::Proven(caller)) = event {
-                admit(caller);
-            }
-        });
-    }
-
-    /// Passes all events on until `stop` is set.
-    pub(super) fn run(&self, stop: &AtomicBool, mut handle: impl FnMut(ListenerEvent)) {
-        let mut events = Events::with_room(TURN);
-        let mut looked = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
-            for wake in self.pending.wait(&mut events, LOOK_AFTER.as_nanos() as u64) {
-                match wake {
-                    Wake::Listener => self.accept(&mut handle),
-                    Wake::Pending(number) => {
-                        self.pending.serve(number).map(ListenerEvent::Settled).into_iter().for_each(&mut handle);
-                    }
-                }
-            }
-            let now = Instant::now();
-            if now.saturating_duration_since(looked) >= LOOK_AFTER {
-                looked = now;
-                self.pending.expire(now).into_iter().map(ListenerEvent::Settled).for_each(&mut handle);
-                handle(ListenerEvent::Passed(now));
-            }
-        }
-    }
-
-    /// Accepts waiting connections, a few at a time.
-    fn accept(&self, handle: &mut impl FnMut(ListenerEvent)) {
-        let (outcomes, exhausted) = self.pending.accept(&self.listener);
-        let must_rest = exhausted.is_some() && outcomes.is_empty();
-        exhausted.map(ListenerEvent::Exhausted).into_iter().for_each(&mut *handle);
-        outcomes.into_iter().map(ListenerEvent::Settled).for_each(handle);
-        if must_rest {
-            std::thread::sleep(LOOK_AFTER);
-        }
-    }
-
-    /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
-    /// to make room.
-    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, received: &[u8]) -> Vec<PendingOutcome> {
-        self.pending.add(stream, peer, received)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -411,9 +368,8 @@ mod tests {
     const ROOM: usize = SHARE * NETWORK_SHARE;
 
     struct Bench {
-        listener: TcpListener,
         key: Key,
-        pending: PendingConns,
+        pending: ProvenListener,
     }
 
     impl Bench {
@@ -421,14 +377,15 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let key = Key::create(&folder.path().join("key")).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let pending = PendingConns::new(&listener, (key.clone(), VERSION), ROOM as u64 * DESCRIPTOR_SHARE).unwrap();
-            Bench { listener, key, pending }
+            let pending = ProvenListener::new(listener, key.clone(), VERSION).unwrap();
+            Bench { key, pending: ProvenListener { room: ROOM, ..pending } }
         }
 
         /// Adds a connection as if it came from this address: its other side, and the outcomes.
         fn add(&self, from: [u8; 4]) -> (TcpStream, Vec<PendingOutcome>) {
-            let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
-            let (accepted, peer) = self.listener.accept().unwrap();
+            let stream = TcpStream::connect(self.pending.place().unwrap()).unwrap();
+            let accepted = std::iter::repeat_with(|| self.pending.listener.accept()).find_map(Result::ok);
+            let (accepted, peer) = accepted.unwrap();
             let peer = SocketAddr::new(Ipv4Addr::from(from).into(), peer.port());
             (stream, self.pending.add(accepted, peer, &[]))
         }
@@ -438,9 +395,8 @@ mod tests {
             let mut events = Events::with_room(8);
             let until = Instant::now() + Duration::from_secs(60);
             while Instant::now() < until {
-                for wake in self.pending.wait(&mut events, 1_000_000_000) {
-                    let Wake::Pending(number) = wake else { continue };
-                    if let Some(outcome) = self.pending.serve(number) {
+                for number in self.pending.wait(&mut events, 1_000_000_000) {
+                    if let Some(outcome) = self.pending.proceed(number) {
                         return outcome;
                     }
                 }
@@ -510,9 +466,8 @@ mod tests {
         let calling = std::thread::spawn(move || connect(stream, &key, VERSION, until).unwrap());
         let mut events = Events::with_room(8);
         while !calling.is_finished() {
-            for wake in bench.pending.wait(&mut events, 1_000_000) {
-                let Wake::Pending(number) = wake else { continue };
-                assert!(bench.pending.serve(number).is_none(), "its handshake is no proof");
+            for number in bench.pending.wait(&mut events, 1_000_000) {
+                assert!(bench.pending.proceed(number).is_none(), "its handshake is no proof");
             }
         }
         let (mut sender, _receiver) = calling.join().unwrap();

@@ -13,7 +13,7 @@ use clap::Command;
 
 use crate::{agent, exit_code, mesh, serve};
 
-pub use help::{completions, full_help, is_full_help, man};
+pub use help::{completions, explained, full_help, is_full_help, man};
 
 /// The commands of the help, by what they are for.
 const GROUPS: &[(&str, &[&str])] = &[

@@ -17,7 +17,6 @@ mod observe;
 mod page;
 mod progress;
 mod resume;
-mod selftest;
 mod serve;
 mod stored;
 mod survey;
@@ -25,7 +24,6 @@ mod terminal;
 mod tune;
 mod tune_options;
 mod tune_service_flags;
-mod unknown_option;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -53,7 +51,7 @@ fn main() -> ExitCode {
             (exit_code::DONE, None)
         }
         Err(error) => {
-            terminal::clap_message(&unknown_option::explained(error, &command_line::command(), &words));
+            terminal::clap_message(&command_line::explained(error, &command_line::command(), &words));
             return ExitCode::from(exit_code::USAGE);
         }
     };
@@ -93,7 +91,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("ab", matches)) => ab::ab(matches),
         Some(("tune", matches)) => tune::tune(matches),
         Some(("observe", matches)) => observe::run(matches),
-        Some(("doctor", matches)) if matches.get_flag("selftest") => selftest::run(matches),
+        Some(("doctor", matches)) if matches.get_flag("selftest") => doctor::selftest(matches),
         Some(("doctor", matches)) => doctor::doctor(matches),
         Some(("report", matches)) => report(matches),
         Some(("run", matches)) if matches.get_one::<OsString>("plan").is_some_and(|plan| plan == survey::SURVEY) => {

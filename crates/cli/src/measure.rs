@@ -256,24 +256,19 @@ pub fn own_program() -> Result<PathBuf, Failure> {
 }
 
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
-    let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
-    let until_max_ns = args::time_ns(matches, "max-time")?;
     if until_proven && plan.analyses == 1 {
         return usage("--until: with --analyses 1 there is no further analysis: leave one of them out");
     }
-    let plant = if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
-    let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
-    let start_network = Some(bytegauge_emulated_link::start_network as StartNetwork);
     Ok(RunOptions {
         program: own_program()?,
-        plant,
-        grace_ns,
+        plant: args::text(matches, "plant").filter(|_| PLANTED_FAULTS).map(plant).transpose()?,
+        grace_ns: args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0),
         until_proven,
-        until_max_ns,
+        until_max_ns: args::time_ns(matches, "max-time")?,
         links: Vec::new(),
-        start_network,
-        host_wait_ns,
+        start_network: Some(bytegauge_emulated_link::start_network as StartNetwork),
+        host_wait_ns: args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0),
     })
 }
 

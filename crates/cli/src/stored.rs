@@ -43,16 +43,13 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Every session. The store lists a session whose process was killed as running, so a session
-/// counts as running only while a process owns it.
+/// Every session. The store lists a session whose process was killed as running: it counts as such only while a process owns it.
 fn listed(store: &Store) -> Result<Vec<SessionSummary>, StoreError> {
-    let listed = |mut summary: SessionSummary| {
-        if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
-            summary.status = SessionStatus::Incomplete;
-        }
-        summary
-    };
-    Ok(store.sessions()?.into_iter().map(listed).collect())
+    let mut listed = store.sessions()?;
+    for own in listed.iter_mut().filter(|own| own.status == SessionStatus::Running && !store.is_owned(own.id)) {
+        own.status = SessionStatus::Incomplete;
+    }
+    Ok(listed)
 }
 
 /// `bytegauge report [ID…]`.

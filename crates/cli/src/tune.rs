@@ -2,7 +2,7 @@
 //! any other.
 
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
-use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
+use bytegauge_model::{Bytes, Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
 use bytegauge_plan::PlanSpec;
 use bytegauge_report::results::{OptionResult, OptionStatus};
 use bytegauge_report::{Report, SessionData, Settings};
@@ -192,7 +192,8 @@ fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String
     if let Ok(levels) = parse(&more) {
         return Ok((more, levels.last().cloned()));
     }
-    let as_written = |level: &&Level| **level == alone[0] || level.number().is_some_and(|n| Some(n) == bytes(default));
+    let bytes = default.parse().ok().map(|Bytes(bytes)| bytes);
+    let as_written = |level: &&Level| **level == alone[0] || bytes.is_some() && level.number() == bytes;
     match known.iter().find(as_written).cloned() {
         Some(level) => Ok((list, Some(level))),
         None => usage(format!("--now {default} and --values {list} have different units: write both in the same way")),
@@ -214,10 +215,6 @@ fn in_order(values: String, given: Option<&str>) -> String {
         }
         _ => values,
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    text.parse().ok().map(|bytegauge_model::Bytes(bytes)| bytes)
 }
 
 fn is_answer(text: &str) -> bool {

@@ -125,19 +125,14 @@ impl Run<'_> {
         allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
-    /// Time of the blocks until an analysis, nanoseconds.
-    fn blocks_until(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
+    /// Time until the end of an analysis, including its long-trial check, nanoseconds.
+    fn time_until(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
         let time_ns = |confirmed: &ConfirmedGroup| {
             let due =
                 self.target(&confirmed.group, analysis).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due.saturating_mul(self.forecast_ns(confirmed) as u64)
         };
-        groups.iter().map(time_ns).fold(0, u64::saturating_add)
-    }
-
-    /// Time until the end of an analysis, including its long-trial check, nanoseconds.
-    fn time_until(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
-        let blocks_ns = self.blocks_until(groups, analysis);
+        let blocks_ns = groups.iter().map(time_ns).fold(0, u64::saturating_add);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };
         let audit_ns = audit_after_ns(share, blocks_ns);

@@ -160,7 +160,11 @@ impl Run<'_> {
                 Ok(()) => match elsewhere(&then, &machine(&self.options.links)) {
                     Some(place) => break format!("the agent at {agent} was lost ({why}), and is back {place}"),
                     None => {
-                        self.came_back(link, monotonic_ns() - began_ns);
+                        // The wait is no time of the session.
+                        let waited_ns = monotonic_ns() - began_ns;
+                        self.clock.leave_out(waited_ns);
+                        let waited = Nanos(waited_ns);
+                        self.record.tell(format!("the agent at {agent} is back after {waited}: repeating the block"));
                         return Ok(true);
                     }
                 },
@@ -178,13 +182,6 @@ impl Run<'_> {
         };
         self.give_up(reason, at_unix_ns)?;
         Ok(false)
-    }
-
-    /// Removes the wait from the session's time.
-    fn came_back(&mut self, link: &dyn RemoteHost, waited_ns: u64) {
-        self.clock.leave_out(waited_ns);
-        let text = format!("the agent at {} is back after {}: repeating the block", link.agent(), Nanos(waited_ns));
-        self.record.tell(text);
     }
 }
 

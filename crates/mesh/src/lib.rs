@@ -8,7 +8,6 @@
 
 pub mod coordinator;
 pub mod files;
-pub mod launcher;
 pub mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet_file;

@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use bytegauge_stats::rng::{RandomStream, seeded};
-use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 
@@ -240,8 +239,7 @@ fn circle(places: usize, turn: usize) -> impl Iterator<Item = (usize, usize)> {
 // Patterns of a mesh: which ranks measure each other, as the user names them.
 
 /// Which ranks measure each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeshPattern {
     /// Every pair once: N − 1 rounds (N rounds if N is odd) of ⌊N/2⌋ disjoint pairs.
     Pairs,
@@ -305,19 +303,7 @@ impl fmt::Display for MeshPattern {
     }
 }
 
-impl From<MeshPattern> for String {
-    fn from(pattern: MeshPattern) -> String {
-        pattern.to_string()
-    }
-}
-
-impl TryFrom<String> for MeshPattern {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<MeshPattern, String> {
-        text.parse()
-    }
-}
+bytegauge_model::text_serde!(MeshPattern);
 
 #[cfg(test)]
 mod tests {

@@ -88,6 +88,7 @@ macro_rules! names {
 pub(crate) use names;
 
 /// Makes a type be stored as its text.
+#[macro_export]
 macro_rules! text_serde {
     ($type:ty) => {
         impl serde::Serialize for $type {

@@ -5,7 +5,6 @@
 
 use bytegauge_model::mix;
 
-
 /// The pattern of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {

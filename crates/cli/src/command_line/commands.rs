@@ -13,7 +13,7 @@ use super::help::shortened;
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
 use super::option;
 use super::option::{Details, formats, names, path, positional, switch, valued};
-use crate::selftest::SCALES;
+use crate::doctor::SCALES;
 use crate::survey::SURVEY;
 
 const TUNE_HELP: &str = "\

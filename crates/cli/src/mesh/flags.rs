@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytegauge_mesh::Rank;
-use bytegauge_mesh::launcher::{self, RankPlace};
+use bytegauge_mesh::settings::{self, RankPlace};
 use bytegauge_model::{Nanos, Place, Workload};
 use bytegauge_traffic::address;
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -145,7 +144,7 @@ impl MeshFlags {
     pub fn read(matches: &ArgMatches) -> Result<MeshFlags, Failure> {
         let number = |name: &str| matches.get_one::<u32>(name).copied();
         let variable = |name: &str| std::env::var(name).ok();
-        let place = launcher::place(number("rank"), number("size"), variable).map_err(Failure::usage)?;
+        let place = settings::place(number("rank"), number("size"), variable).map_err(Failure::usage)?;
         let out = matches.get_one::<PathBuf>("out").cloned().ok_or_else(|| {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
@@ -153,9 +152,9 @@ impl MeshFlags {
         let Nanos(join_ns) = args::needed(matches, "join-timeout")?;
         Ok(MeshFlags {
             listen: listen(matches)?,
-            node_of_zero: launcher::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
+            node_of_zero: settings::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
             coordinator,
-            rack: args::text(matches, "rack").map(str::to_owned).or_else(|| launcher::slurm_rack(variable)),
+            rack: args::text(matches, "rack").map(str::to_owned).or_else(|| settings::slurm_rack(variable)),
             join: Duration::from_nanos(join_ns.max(1_000_000_000)),
             out,
             resume: matches.get_flag("resume"),
@@ -163,11 +162,6 @@ impl MeshFlags {
             quiet: matches.get_flag("quiet"),
             place,
         })
-    }
-
-    /// The number of this process.
-    pub fn rank(&self) -> Rank {
-        self.place.rank
     }
 }
 

@@ -147,14 +147,14 @@ impl Member<'_> {
         let ways: Vec<String> = ways.iter().map(Rendezvous::described).collect();
         failed(format!(
             "rank {} did not find rank 0 by {} ({last}): start all ranks within --join-timeout, and see that they reach rank 0",
-            self.flags.rank(),
+            self.flags.place.rank,
             ways.join(" and ")
         ))
     }
 
     /// The agent of this host. It is reached at the address by which this rank reaches rank 0.
     fn agent(&self, near: SocketAddr) -> Result<Agent, Failure> {
-        let ip = if self.flags.rank() == 0 { rendezvous::unspecified(near.ip()) } else { near.ip() };
+        let ip = if self.flags.place.rank == 0 { rendezvous::unspecified(near.ip()) } else { near.ip() };
         let place = Place::Ip(self.flags.listen.unwrap_or(SocketAddr::new(ip, 0)));
         let clients = self.settings.pattern.clients(self.settings.ranks) as usize;
         let limits = Limits { sessions: clients * sessions_of_client(self.settings), ..Limits::default() };
@@ -170,14 +170,14 @@ impl Member<'_> {
         agent: SocketAddr,
     ) -> Result<MemberEnd, Failure> {
         let hello = RankHello {
-            rank: self.flags.rank(),
+            rank: self.flags.place.rank,
             size: self.flags.place.size,
             program: env!("CARGO_PKG_VERSION").into(),
             host: host_name(),
             rack: self.flags.rack.clone(),
             agent,
         };
-        let lost = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", self.flags.rank()));
+        let lost = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", self.flags.place.rank));
         lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(lost)?;
         let over = Arc::new(AtomicBool::new(false));
         let alive = self.keep_alive(sender, &over)?;
@@ -223,7 +223,7 @@ impl Member<'_> {
         let rank = rank.ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
         let file = rank.file.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_complete = is_complete?;
-        if is_complete && self.flags.rank() != 0 {
+        if is_complete && self.flags.place.rank != 0 {
             // Before this rank leaves, so that rank 0 finds it. Rank 0 itself adds rows to its own first.
             file.finish()?;
             return Ok(MemberEnd { file: None, is_complete });
@@ -235,21 +235,21 @@ impl Member<'_> {
     fn obey(&self, receiver: &mut Receiver, visits: &mut Visits) -> Result<bool, Failure> {
         loop {
             // The coordinator of this process may be silent while the process is stopped.
-            let until = (self.flags.rank() != 0).then(|| Instant::now() + SILENCE);
+            let until = (self.flags.place.rank != 0).then(|| Instant::now() + SILENCE);
             let message = match receiver.receive(TO_RANK_MAX, until).map(ToRank::within_caps) {
                 Ok(message) => message,
                 Err(_) if self.is_interrupted() => return Ok(false),
                 Err(error) => {
                     return failed(format!(
                         "rank {}: rank 0 is lost ({error}): the measured pairs are in {}; --resume measures the rest",
-                        self.flags.rank(),
+                        self.flags.place.rank,
                         self.flags.out.display()
                     ));
                 }
             };
             match message {
                 ToRank::Start { place, agent } => {
-                    let checked = place.check(&visits.rank.settings).and(Ok(place.client == self.flags.rank()));
+                    let checked = place.check(&visits.rank.settings).and(Ok(place.client == self.flags.place.rank));
                     if checked != Ok(true) {
                         return failed(format!("rank 0 starts a test that is none of this rank: {place:?}"));
                     }

@@ -58,7 +58,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         return end(member.run(&rendezvous::Rendezvous::all_of(&flags))?, &[], &flags);
     }
     // Before this process shows itself as rank 0: another mesh may be running in a directory with results.
-    if let Some(path) = files::existing(&flags.out, flags.rank()).filter(|_| !flags.resume) {
+    if let Some(path) = files::existing(&flags.out, flags.place.rank).filter(|_| !flags.resume) {
         return Err(MeshFileError::Exists(path).into());
     }
     let zero = RankZero::listen(&flags, settings.clone(), key.clone(), Arc::clone(&stop))?;

@@ -137,7 +137,7 @@ fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
     if !flags.resume || matches.get_one::<u64>("seed").is_some() {
         return None;
     }
-    let path = files::existing(&flags.out, flags.rank())?;
+    let path = files::existing(&flags.out, flags.place.rank)?;
     Some(files::header(&path).ok()?.settings.seed)
 }
 
