@@ -21,14 +21,10 @@ const OF_SESSION: &str = "time blocks analyses until max-time long-trials margin
 
 /// A side of the comparison.
 enum ComparedSide<'a> {
-    /// A workload of bytegauge, with its flags.
-    Run(&'a str),
-    /// An external server.
-    Addr(&'a str),
-    /// A program that is measured.
-    Cmd(&'a str),
-    /// A server that is started.
-    Start(&'a str),
+    /// A workload of bytegauge with its flags, which may call an external server.
+    Ours(String),
+    /// A program of the user, and whether it is a server, which is started.
+    Program(&'a str, bool),
 }
 
 /// `bytegauge ab A B`.
@@ -58,16 +54,16 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
-        [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => {
-            let has_server = args::is_given(matches, "start");
-            let shown = shown(words, &changes, if has_server { " (client)" } else { "" });
-            programs(matches, [a, b], (false, changes), seed)?.against_each_other(shown)?
+        [ComparedSide::Program(a, serves), ComparedSide::Program(b, other)] if serves == other => {
+            let place = match serves {
+                true => " (server)",
+                false if args::is_given(matches, "start") => " (client)",
+                false => "",
+            };
+            let shown = shown(words, &changes, place);
+            programs(matches, [a, b], (serves, changes), seed)?.against_each_other(shown)?
         }
-        [ComparedSide::Start(a), ComparedSide::Start(b)] => {
-            let shown = shown(words, &changes, " (server)");
-            programs(matches, [a, b], (true, changes), seed)?.against_each_other(shown)?
-        }
-        [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
+        [ComparedSide::Ours(a), ComparedSide::Ours(b)] => {
             refuse_what_programs_take(matches)?;
             let [a, b] = [ours("--a", &a, matches, seed)?, ours("--b", &b, matches, seed)?];
             a.against(b, words.map(str::to_owned))?
@@ -97,20 +93,15 @@ fn shown(words: [&str; 2], changes: &Option<SocketChanges>, place: &str) -> [Str
 fn side<'a>(flag: &str, words: &'a str) -> Result<ComparedSide<'a>, Failure> {
     let named = words.split_once(':').map(|(kind, rest)| (kind, rest.trim())).filter(|(_, rest)| !rest.is_empty());
     match named {
-        Some(("run", rest)) => Ok(ComparedSide::Run(rest)),
-        Some(("addr", rest)) => Ok(ComparedSide::Addr(rest)),
-        Some(("cmd", rest)) => Ok(ComparedSide::Cmd(rest)),
-        Some(("start", rest)) => Ok(ComparedSide::Start(rest)),
+        Some(("run", rest)) => Ok(ComparedSide::Ours(rest.to_owned())),
+        Some(("addr", rest)) => Ok(ComparedSide::Ours(format!("call --connect {rest}"))),
+        Some((kind @ ("cmd" | "start"), rest)) => Ok(ComparedSide::Program(rest, kind == "start")),
         _ => usage(format!("{flag}: `{words}` is not a side: use {SIDES}")),
     }
 }
 
 /// The plan of a workload of bytegauge, with one cell.
-fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
-    let words = match side {
-        ComparedSide::Addr(place) => format!("call --connect {place}"),
-        ComparedSide::Run(words) | ComparedSide::Cmd(words) | ComparedSide::Start(words) => (*words).to_owned(),
-    };
+fn ours(flag: &str, words: &str, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
     let failed = |text: String| Failure::usage(format!("{flag}: {text}"));
     let given = command_line::lazy_command()
         .try_get_matches_from(["bytegauge"].into_iter().chain(words.split_whitespace()))

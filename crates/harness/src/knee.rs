@@ -39,7 +39,7 @@ pub(crate) fn measure(pool: &mut EndPool, setup: &Setup, slo: &Slo, stop: &Atomi
         probes.extend(seen.clone());
         Some((measured, has_result.then(|| seen.is_some_and(|probe| probe.kept))))
     })?;
-    let result = match found {
+    let mut result = match found {
         Ok(measured) => measured,
         Err(Nothing { last, too_long_at }) => {
             let why = match too_long_at {
@@ -49,7 +49,10 @@ pub(crate) fn measure(pool: &mut EndPool, setup: &Setup, slo: &Slo, stop: &Atomi
             TrialResult { outcome: Outcome::Failed(why), ..last.unwrap_or(closed) }
         }
     };
-    Some(with_search(result, probes))
+    if let Some(report) = result.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()) {
+        report.search = probes;
+    }
+    Some(result)
 }
 
 /// No rate kept the objective: the last probe, and the rate at which one would have taken too long.
@@ -146,13 +149,6 @@ fn report(measured: &TrialResult) -> Option<&CallReport> {
 
 fn per_second(report: &CallReport) -> f64 {
     if report.window_ns > 0 { report.calls as f64 * 1e9 / report.window_ns as f64 } else { 0.0 }
-}
-
-fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
-    if let Some(report) = measured.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()) {
-        report.search = probes;
-    }
-    measured
 }
 
 fn too_slow(slo: &Slo, longest_ns: u64, offered: u64, ceiling: f64) -> String {

@@ -87,7 +87,7 @@ fn schedule() -> Vec<Arg> {
              clients to one host; one-to-all: one host to all",
         ),
         valued("replicates", "N", "Repetitions of the pattern [default: 3 up to 16 ranks, else 1]")
-            .value_parser(value_parser!(u32))
+            .value_parser(value_parser!(u32).range(1..=1_000))
             .details("pairs that look slow are repeated after the pattern in any case"),
         valued("concurrent", "K", "Tests at the same time, or all").default_value("all"),
         seed(),
