@@ -58,6 +58,7 @@ pub struct Failure {
     message: String,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by value")]
 impl Failure {
     /// Wrong usage.
     pub fn usage(message: impl ToString) -> Failure {

@@ -1,7 +1,7 @@
 //! Writes the report page: to a given file, and next to the store after every session. Shows it if requested.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 use std::{fs, io};
@@ -26,30 +26,25 @@ pub fn keep(views: &[Report], store: &Path) {
         [view] => view.session.to_string(),
         [first, .., last] => format!("{}-{}", first.session, last.session),
     };
-    match kept(views, store, &name) {
-        Ok(path) => terminal::note(&format!("page: {}", path.display())),
-        Err((path, error)) => {
-            terminal::note(&format!("note: no page in {}: {error}: make one with report --html FILE", path.display()));
-        }
-    }
-}
-
-fn kept(views: &[Report], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, io::Error)> {
     let folder = store.with_extension("pages");
     let path = folder.join(format!("{name}.html"));
+    terminal::note(&match kept(views, store, &folder, &path) {
+        Ok(()) => format!("page: {}", fs::canonicalize(&path).unwrap_or(path).display()),
+        Err(error) => format!("note: no page in {}: {error}: make one with report --html FILE", path.display()),
+    });
+}
+
+fn kept(views: &[Report], store: &Path, folder: &Path, path: &Path) -> io::Result<()> {
     let page = rendered(views, store);
-    let written = new_file::create_own_folder(&folder)
-        .and_then(|()| new_file::replace(&path, |file| file.write_all(page.as_bytes())));
-    if let Err(error) = written {
-        return Err((path, error));
-    }
-    let mut others: Vec<_> = pages(&folder).into_iter().filter(|(_, name)| folder.join(name) != path).collect();
+    new_file::create_own_folder(folder)?;
+    new_file::replace(path, |file| file.write_all(page.as_bytes()))?;
+    let mut others: Vec<_> = pages(folder).into_iter().filter(|(_, name)| folder.join(name) != path).collect();
     others.sort_unstable();
     for (_, name) in &others[..(others.len() + 1).saturating_sub(KEPT_MAX)] {
         // Another run may have deleted it.
         let _ = fs::remove_file(folder.join(name));
     }
-    Ok(fs::canonicalize(&path).unwrap_or(path))
+    Ok(())
 }
 
 /// The page of some sessions, whose commands find their store.

@@ -29,11 +29,6 @@ impl Run<'_> {
         }
     }
 
-    /// The fewest blocks for which a session takes more than its time: a program's runs may be long, and few blocks show large effects.
-    fn fewest_blocks(&self) -> u64 {
-        if self.plan.task.is_some() { FEW_BLOCKS as u64 } else { self.plan.design.blocks_min }
-    }
-
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
     /// program's runs may be unknown: one block of it is measured in any case, since a session without a block is useless. Where a
@@ -43,7 +38,9 @@ impl Run<'_> {
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let (design, is_program) = (&self.plan.design, self.plan.task.is_some());
         let (spent_ns, next_ns) = (self.clock.spent_ns() as f64, self.forecast_ns(next));
-        let missing = if self.analysis == 1 { self.fewest_blocks().saturating_sub(rounds_done) } else { 0 };
+        // A program's runs may be long, and few blocks show large effects.
+        let fewest = if is_program { FEW_BLOCKS as u64 } else { design.blocks_min };
+        let missing = if self.analysis == 1 { fewest.saturating_sub(rounds_done) } else { 0 };
         let is_hopeless = self.plan.has_long_runs()
             && spent_ns + missing as f64 * next_ns > self.plan.budget_ns as f64 * OVERTIME_FEWEST;
         let needed = if is_hopeless { 0 } else { missing };

@@ -375,7 +375,11 @@ impl Visits {
 impl MeasuringRank {
     /// Measures its part of a slot, keeps the rows, and reports to rank 0.
     fn test(&self, place: SlotPlace, agent: Option<SocketAddr>, stop: &AtomicBool) -> Result<(), MeshFileError> {
-        let rows = self.measure(place, agent, stop).unwrap_or_else(|reason| vec![failed_row(place, reason)]);
+        let failed = |reason| MeshRow {
+            sender: Some(place.client),
+            ..MeshRow::without_numbers(place, Outcome::Failed(reason), unix_ns())
+        };
+        let rows = self.measure(place, agent, stop).unwrap_or_else(|reason| vec![failed(reason)]);
         let rows: Vec<MeshRow> = rows.into_iter().map(|row| self.clock.date(row)).collect();
         if let Err(error) = lock(&self.file).add(&rows) {
             // The others go on without this rank.
@@ -436,10 +440,6 @@ impl MeasuringRank {
             error => error.to_string(),
         })
     }
-}
-
-fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
-    MeshRow { sender: Some(place.client), ..MeshRow::without_numbers(place, Outcome::Failed(reason), unix_ns()) }
 }
 
 /// How a part ended: measured if any trial was, else as the first one.

@@ -99,7 +99,8 @@ pub fn listen(flags: &MeshFlags, host: &str) -> Result<(TcpListener, Option<Publ
             let failed = |error: io::Error| {
                 Failure::failed(format!("rank 0 cannot listen: {error}: give --coordinator HOST:PORT of this host"))
             };
-            let addresses = own_addresses().map_err(failed)?;
+            let interfaces = if_addrs::get_if_addrs().map_err(failed)?;
+            let addresses = reachable(&interfaces.iter().map(if_addrs::Interface::ip).collect::<Vec<_>>());
             let first = addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into());
             let any = |port| TcpListener::bind((unspecified(first), port));
             let agreed = flags.node_of_zero.as_ref().and_then(|(_, port)| any(*port).ok());
@@ -112,11 +113,6 @@ pub fn listen(flags: &MeshFlags, host: &str) -> Result<(TcpListener, Option<Publ
 }
 
 /// The addresses of this host at which others may reach it: IPv4, or IPv6 if it has no other than loopback of IPv4.
-fn own_addresses() -> io::Result<Vec<IpAddr>> {
-    let all: Vec<IpAddr> = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect();
-    Ok(reachable(&all))
-}
-
 fn reachable(all: &[IpAddr]) -> Vec<IpAddr> {
     // An address of the link alone is incomplete without the name of an interface.
     let is_far = |ip: &&IpAddr| match ip {
