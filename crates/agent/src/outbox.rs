@@ -2,6 +2,8 @@
 //!
 //! Messages are numbered, and each acknowledges the last one received. Over a new line, unacknowledged messages are sent
 //! again; duplicates are ignored.
+//!
+//! Also the detection of a peer that disappears silently.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;

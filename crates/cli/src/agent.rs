@@ -1,6 +1,8 @@
 //! `bytegauge agent`: runs one end, or the relay, of sessions of other hosts that have its key, until it is interrupted.
 //!
 //! Prints its address to standard output, for programs that started it, and a log of measurements to standard error.
+//!
+//! Also the other side, `--host` and `--relay-host`: sessions at agents of other hosts.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! The arguments of the command line: texts, parsed values, and the factors of a workload.
+//!
+//! Also the flags of a session (budget, blocks, analyses, margin, seed), and the hosts that flags name.
 
 use std::ffi::OsString;
 use std::fmt::Display;

@@ -1,6 +1,8 @@
 //! `doctor`: sources of noise and slow sockets on this machine, each with the command that fixes it.
 //!
 //! Observes the machine for a few seconds and changes nothing.
+//!
+//! Also the self-test (`--selftest`), which checks the statistics and the harness against known truth.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

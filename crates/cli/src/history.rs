@@ -1,4 +1,6 @@
 //! `compare`, `--save` and `--against`: compares new results with earlier ones.
+//!
+//! Also earlier sessions of the same plan, and notes about what has changed on this machine since.
 
 use bytegauge_compare::{AcrossView, HistoryView, across, history};
 use bytegauge_harness::this_machine;

@@ -3,6 +3,8 @@
 //!
 //! It is drawn while nothing is measured, and by no thread of its own, which would take a CPU from the trial. A terminal shows
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
+//!
+//! Also the other ways to watch a session: a line for each interval of a stream, and JSON lines of its events.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

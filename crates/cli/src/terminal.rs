@@ -7,6 +7,8 @@
 //! Text for people comes partly from outside: stores, agents, external programs, names, arguments. It is escaped here, so that
 //! no byte of it acts on the terminal. Colours are the only control sequences that pass. Text for programs is written as it is;
 //! its format has escaped it.
+//!
+//! Also the widths of text for people, and the welcome.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;

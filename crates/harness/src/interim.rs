@@ -4,6 +4,8 @@
 //! elsewhere, from the store. So no measurement decides how many analyses there are, or when.
 //!
 //! Also the trait of an analysis: code outside of this crate, which uses stored data alone.
+//!
+//! Also the long-trial check at the end of an analysis.
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,8 @@
 //! The loss is no property of the measured cell, so no trial is recorded for it. When the host is back, the block is
 //! repeated; if it does not come back, or is lost too often, the session ends as interrupted and can be resumed. The agent
 //! reports whether its host is lost; the text of a failure never decides it.
+//!
+//! Also whether a session may be continued on this machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The capabilities of this machine, probed once before a plan is made.
+//!
+//! Also on which CPUs the ends of a trial run.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;

@@ -1,4 +1,6 @@
 //! The parts of a session in progress: its record, the machine, its clock, measured times, and what stages and cells have come to.
+//!
+//! Also the guard that ends a session which makes a running program worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! The second stage: every cell briefly, the better ones again, and the choice of finalists.
 //!
 //! Screening only chooses. No reported number with an interval comes from here.
+//!
+//! Also the stage before it: the calibration of warm-ups.
 
 use std::collections::BTreeMap;
 use std::iter::repeat;

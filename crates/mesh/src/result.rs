@@ -6,6 +6,8 @@
 //! and Hochberg, so that the share of false claims among all claims stays below 5 %.
 //!
 //! Pure: takes numbers, returns numbers.
+//!
+//! Also the rounds after the pattern, in which suspects are repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,6 +5,8 @@
 //! the ranks and shuffles its rounds, so that no host is always measured first or always next to the same pairs.
 //!
 //! Never reads a clock, never does I/O.
+//!
+//! Also the patterns, as the user names them.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! The settings of a mesh: rank 0 sends them to all ranks, and its file keeps them.
+//!
+//! Also the messages between rank 0 and the other ranks, and which rank a process is.
 
 use std::net::SocketAddr;
 

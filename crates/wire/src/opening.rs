@@ -6,6 +6,8 @@
 //! A caller's first 56 bytes prove little: a third party that recorded them can replay them. The agent's answer has a fresh
 //! key, so only a live holder of the shared key can seal the frame that follows. [`Responder`] therefore returns a line
 //! only after it has opened that frame.
+//!
+//! Also the frames after it: seals and opens parts of messages.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! The help of a command. The full one (`--help`) has all options under their headings, in one line each; the manual has the details. The
 //! short one (`-h`) has those that most users need.
+//!
+//! Also other texts about the command line: completions, the manual page, advice about unknown options and commands.
 
 use std::ffi::OsString;
 use std::io::Write as _;

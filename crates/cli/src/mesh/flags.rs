@@ -1,4 +1,6 @@
 //! The flags of `bytegauge mesh`.
+//!
+//! Also `mesh print`, which prints a script or manifest that starts a mesh.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! From the flags to the settings of a mesh: the options are those that `stream` and `call` would measure.
+//!
+//! Also the forecast of a mesh, and the limits on it.
 
 use std::collections::BTreeMap;
 
