@@ -26,7 +26,7 @@ use crate::run::{Run, RunError, RunOptions};
 use crate::run_state::sleep_unless;
 use crate::stages::Event;
 use crate::trial::{self, TrialResult};
-use crate::{knee, machine_probe};
+use crate::{cpu_placement, knee};
 
 /// The settings of a block.
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +284,7 @@ impl Run<'_> {
             (_, None) => self.lengths_ns(cell, (warmup_ns, task.window_ns)),
         };
         let series = task.stage == Stage::Calibrate || window_ns >= SERIES_FROM_NS;
-        let cpus = machine_probe::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
+        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {

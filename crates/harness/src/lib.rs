@@ -5,6 +5,7 @@
 //! store.
 #![forbid(unsafe_code)]
 
+pub mod cpu_placement;
 pub mod environment;
 pub mod host_visit;
 pub mod machine_probe;
@@ -12,8 +13,11 @@ pub mod run;
 mod run_state;
 pub mod trial;
 
+mod audit;
 mod block;
+mod calibrate;
 mod confirm;
+mod harm_guard;
 mod interim;
 mod knee;
 mod lost_host;

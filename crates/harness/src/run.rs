@@ -19,10 +19,10 @@ use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::calibrate::series;
 use crate::interim::{AnalysisState, first_blocks};
 use crate::lost_host::{FAR_HOSTS, Losses, LostHost, elsewhere};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionWriter, StageResults, search};
-use crate::screening::series;
 use crate::stages::{Event, Observer};
 
 /// Settings of a run in addition to its plan.

@@ -22,8 +22,8 @@ use bytegauge_traffic::{Command, EndPool, Setup, relay};
 use checks::{check_counts, checked_link, forwards_elsewhere};
 use script::{Answers, LONG_NS, Script, WaitTimes};
 
+use crate::cpu_placement;
 use crate::environment::{ProtocolCounts, machine_use};
-use crate::machine_probe;
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -239,7 +239,7 @@ pub fn carry<T>(
     sample: impl FnOnce(&[u32]) -> Result<T, String>,
     finish: impl FnOnce(T) -> Result<(), String>,
 ) -> Result<(), String> {
-    let cpus = machine_probe::cpus(&cell.factors, &Topology::read().unwrap_or_default(), false);
+    let cpus = cpu_placement::cpus(&cell.factors, &Topology::read().unwrap_or_default(), false);
     let (warmup_ns, window_ns, seed) = (WARMUP_NS, WINDOW_NS, plan.seed);
     let of_cell = Setup::of(&cell.factors).map_err(|error| error.to_string())?;
     let setup = Setup { warmup_ns, window_ns, seed, cpus, ..of_cell };

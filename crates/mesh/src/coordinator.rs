@@ -13,9 +13,9 @@ use bytegauge_model::Outcome;
 use thiserror::Error;
 
 use crate::Rank;
+use crate::message::shortened;
 use crate::rate_model::RateSample;
 use crate::schedule::{MeshSchedule, SlotId};
-use crate::settings::shortened;
 
 /// Why a rank takes no further part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]

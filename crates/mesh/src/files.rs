@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Rank;
+use crate::message::RankHello;
 use crate::row::MeshRow;
-use crate::settings::RankHello;
 use crate::settings::{FORMAT, MeshSettings};
 
 /// The longest line that is read, bytes. A row has about 500, of calls a few thousand.

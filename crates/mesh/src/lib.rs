@@ -8,6 +8,8 @@
 
 pub mod coordinator;
 pub mod files;
+pub mod launcher;
+pub mod message;
 pub mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet_file;
@@ -19,11 +21,12 @@ pub mod settings;
 pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits};
+pub use message::{RankHello, ToRank, ToRankZero};
 pub use rate_model::{MeshFit, RateSample};
 pub use result::{MeshResult, RateShift, SlowHost, SlowLink};
 pub use row::{MeshRow, SlotPlace};
 pub use schedule::{MeshPattern, MeshSchedule, MeshSlot, SlotId};
-pub use settings::{MeshCell, MeshSettings, RankHello, ToRank, ToRankZero};
+pub use settings::{MeshCell, MeshSettings};
 pub use summary::CallTimes;
 
 /// The number of a process in a mesh, from 0.

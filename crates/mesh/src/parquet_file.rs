@@ -19,9 +19,9 @@ use parquet::schema::parser::parse_message_type;
 
 use crate::Rank;
 use crate::files::MeshData;
+use crate::message::RankHello;
 use crate::row::MeshRow;
 use crate::settings::MeshSettings;
-use crate::settings::RankHello;
 use bytegauge_sys::new_file::create_fresh;
 
 /// Rows of a row group: about 100 MB in memory while it is written.

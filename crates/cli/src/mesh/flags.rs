@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytegauge_mesh::settings::{self, RankPlace};
+use bytegauge_mesh::launcher::{self, RankPlace};
 use bytegauge_model::{Nanos, Place, Workload};
 use bytegauge_traffic::address;
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -146,7 +146,7 @@ impl MeshFlags {
     pub fn read(matches: &ArgMatches) -> Result<MeshFlags, Failure> {
         let number = |name: &str| matches.get_one::<u32>(name).copied();
         let variable = |name: &str| std::env::var(name).ok();
-        let place = settings::place(number("rank"), number("size"), variable).map_err(Failure::usage)?;
+        let place = launcher::place(number("rank"), number("size"), variable).map_err(Failure::usage)?;
         let out = matches.get_one::<PathBuf>("out").cloned().ok_or_else(|| {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
@@ -154,9 +154,9 @@ impl MeshFlags {
         let Nanos(join_ns) = args::needed(matches, "join-timeout")?;
         Ok(MeshFlags {
             listen: listen(matches)?,
-            node_of_zero: settings::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
+            node_of_zero: launcher::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
             coordinator,
-            rack: args::text(matches, "rack").map(str::to_owned).or_else(|| settings::slurm_rack(variable)),
+            rack: args::text(matches, "rack").map(str::to_owned).or_else(|| launcher::slurm_rack(variable)),
             join: Duration::from_nanos(join_ns.max(1_000_000_000)),
             out,
             resume: matches.get_flag("resume"),

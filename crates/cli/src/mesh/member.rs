@@ -13,7 +13,7 @@ use bytegauge_agent::{Agent, AgentLink, AgentSetup, FarError, Limits};
 use bytegauge_harness::host_visit::{PairVisit, VisitPartner};
 use bytegauge_harness::this_machine;
 use bytegauge_mesh::files::{FileHeader, MeshFileError, RankFile};
-use bytegauge_mesh::settings::{TO_RANK_MAX, VERSION};
+use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::{Cell, Outcome, Place, Trial};
 use bytegauge_sys::clock::unix_ns;

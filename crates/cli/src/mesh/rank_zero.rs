@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, MissingPart};
+use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
 use bytegauge_mesh::rate_model::rack_numbers;
 use bytegauge_mesh::result::{FollowUpRound, follow_up};
-use bytegauge_mesh::settings::{TO_RANK_0_MAX, VERSION, shortened};
 use bytegauge_mesh::{
     MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
 };

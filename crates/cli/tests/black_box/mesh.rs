@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytegauge_mesh::files;
-use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, settings};
+use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, message};
 use bytegauge_model::Outcome;
 use bytegauge_wire::{Key, connect};
 
@@ -190,7 +190,7 @@ fn report_false_rates(bench: &Bench) {
     let key = Key::read(&bench.path("key")).unwrap();
     let until = || Instant::now() + Duration::from_secs(60);
     let stream = TcpStream::connect(zero).unwrap();
-    let (mut sender, mut receiver) = connect(stream, &key, settings::VERSION, until()).unwrap();
+    let (mut sender, mut receiver) = connect(stream, &key, message::VERSION, until()).unwrap();
     // Bound and without listen(2): a port that refuses.
     let refuses = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     refuses.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -201,7 +201,7 @@ fn report_false_rates(bench: &Bench) {
     let rate = |sender, receiver| (0, RateSample { sender, receiver, ln_rate: -1.0 });
     let rates = vec![rate(0, 0), rate(u32::MAX, 0), rate(2, 2), rate(0, 1), rate(0, u32::MAX)];
     loop {
-        let report = match receiver.receive(settings::TO_RANK_MAX, Some(until())).unwrap() {
+        let report = match receiver.receive(message::TO_RANK_MAX, Some(until())).unwrap() {
             ToRank::Welcome { .. } => ToRankZero::Done(vec![u32::MAX]),
             ToRank::Start { place, .. } => {
                 let rates = rates.clone();

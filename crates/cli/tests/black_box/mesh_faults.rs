@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::ProvenListener;
-use bytegauge_mesh::settings::slurm_coordinator;
-use bytegauge_mesh::settings::{TO_RANK_0_MAX, TO_RANK_MAX, VERSION};
+use bytegauge_mesh::launcher::slurm_coordinator;
+use bytegauge_mesh::message::{TO_RANK_0_MAX, TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, RankHello, ToRank, ToRankZero};
 use bytegauge_wire::{Key, connect};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use bytegauge_mesh::files;
-use bytegauge_mesh::settings::{TO_RANK_0_MAX, VERSION};
+use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{MeshSettings, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::Outcome;
 use bytegauge_wire::{Key, OpeningStep, Receiver, Responder, Sender};

@@ -2,11 +2,11 @@ use bytegauge_model::Outcome;
 use serde_json::Value;
 
 use super::*;
+use crate::message::RankHello;
 use crate::row::{MeshRow, SlotPlace};
 use crate::schedule::MeshPattern;
 use crate::schedule::MeshSchedule;
 use crate::settings::MeshSettings;
-use crate::settings::RankHello;
 
 /// A mesh of all pairs in which rank 1 sends at half of the rate.
 fn data(ranks: u32) -> MeshData {

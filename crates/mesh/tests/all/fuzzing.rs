@@ -3,13 +3,13 @@
 use bytegauge_mesh::Rank;
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank};
 use bytegauge_mesh::files::FileHeader;
+use bytegauge_mesh::message::{ToRank, ToRankZero};
 use bytegauge_mesh::rate_model::RateSample;
 use bytegauge_mesh::result::MeshResult;
 use bytegauge_mesh::result::follow_up;
 use bytegauge_mesh::row::MeshRow;
 use bytegauge_mesh::schedule::MeshPattern;
 use bytegauge_mesh::schedule::{MeshSchedule, SlotId};
-use bytegauge_mesh::settings::{ToRank, ToRankZero};
 use bytegauge_model::Outcome;
 
 /// Ranks of the mesh that is stepped: few, so that inputs reach every state.

@@ -14,8 +14,14 @@ pub const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 
 /// All steps of this kind that apply.
 pub fn all(view: &Results) -> Vec<NextStep> {
-    let steps =
-        [in_program(view), over_a_link(view), with_other_congestion(view), below_full_load(view), without_loss(view)];
+    let steps = [
+        in_program(view),
+        over_a_link(view),
+        with_other_work(view),
+        with_other_congestion(view),
+        below_full_load(view),
+        without_loss(view),
+    ];
     steps.into_iter().flatten().collect()
 }
 
@@ -27,6 +33,16 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
     view.findings.iter().find(|finding| matches!(finding.fact, Fact::BeyondLoopback { .. }))?;
     let command = again_instead(view, &["--link-delay"], &["--link-delay", LINK_DELAY])?;
     Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
+}
+
+/// The same plan for readers with and without work: it may reverse the order of socket buffers.
+fn with_other_work(view: &Results) -> Option<NextStep> {
+    let is_buffer = |name: &String| ["rcvbuf", "sndbuf"].contains(&name.as_str());
+    let is_of_one = |test: &Test| test.varied.iter().any(is_buffer) && test.environment.profile() == Some("program");
+    let [test] = view.tests else { return None };
+    (is_of_one(test) && !is_asked(view, "--profile")).then_some(())?;
+    let command = again_instead(view, &[], &["--profile", "drain,program"])?;
+    Some(step(&command, "see whether the same holds for a program that does no work"))
 }
 
 /// The same plan with two congestion controls, where only the default was measured.
