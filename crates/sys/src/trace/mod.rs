@@ -202,7 +202,10 @@ impl Tracer {
     pub fn next(&mut self, look: &mut dyn FnMut(&TraceEvent)) -> io::Result<()> {
         let (tid, status) = match wait() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(self.tasks.clear()),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                self.tasks.clear();
+                return Ok(());
+            }
             found => found?,
         };
         let heard_ns = clock::monotonic_ns();
