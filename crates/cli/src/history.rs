@@ -187,7 +187,7 @@ fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>,
 pub const SESSIONS_MAX: usize = 200;
 
 /// Complete sessions of a plan that were measured here, before another session if one is given, the latest first.
-pub fn of_plan<'a>(
+fn of_plan<'a>(
     store: &'a Store,
     plan: &str,
     before: Option<SessionId>,
@@ -215,7 +215,7 @@ pub fn earlier(store: &Store, record: &SessionRecord) -> Result<Option<SessionId
 }
 
 /// The words of a program and what is measured of it are its question; its cells contain the rest.
-pub fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
+fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
     let parts = ["command", "by_value", "server", "metric", "prepare"];
     parts.iter().all(|part| {
         let of = |record: &SessionRecord| record.plan.pointer(&format!("/task/{part}")).cloned().unwrap_or_default();
@@ -234,7 +234,7 @@ pub fn note(record: &SessionRecord) {
 }
 
 /// Notes the facts that changed between two sessions of the same machine.
-pub fn note_between(before: &SessionRecord, after: &SessionRecord) {
+fn note_between(before: &SessionRecord, after: &SessionRecord) {
     if let Some(changed) = changed(before, &after.machine, &after.plan) {
         let (before, after) = (before.id, after.id);
         terminal::note(&format!("note: between sessions {before} and {after} this machine has changed: {changed}"));
@@ -314,7 +314,7 @@ const KERNEL: &str = "/kernel_release";
 const IDENTITY: &[&str] = &["/cpu/model", "/product_name"];
 
 /// Whether processor and kernel are the same, so that the rates are about the same system.
-pub fn is_same_system(one: &SessionRecord, other: &SessionRecord) -> bool {
+fn is_same_system(one: &SessionRecord, other: &SessionRecord) -> bool {
     ["/cpu/model", KERNEL].iter().all(|fact| {
         let known = one.machine.pointer(fact);
         known.is_some() && known == other.machine.pointer(fact)

@@ -262,7 +262,8 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     }
     Ok(RunOptions {
         program: own_program()?,
-        plant: args::text(matches, "plant").filter(|_| PLANTED_FAULTS).map(plant).transpose()?,
+        // Without the feature the command line has no such option.
+        plant: if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None },
         grace_ns: args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0),
         until_proven,
         until_max_ns: args::time_ns(matches, "max-time")?,

@@ -10,7 +10,7 @@ use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
-use bytegauge_sys::program_file::find_program;
+use bytegauge_sys::program_file::find_to_run;
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};
@@ -295,7 +295,7 @@ fn tied(view: &Report, advised: &[AdvisedValue]) -> Vec<Level> {
 /// Refuses a missing program before anything is measured. Commands in a shell are looked up by the shell.
 pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     let Some(program) = words.first().filter(|program| !program.contains('{')) else { return Ok(()) };
-    match find_program(program) {
+    match find_to_run(program) {
         Some(_) => Ok(()),
         None => usage(format!(
             "the command `{program}` was not found, or may not be run: check its name, or give its whole path; words for a shell \

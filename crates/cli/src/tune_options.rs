@@ -17,7 +17,7 @@ use bytegauge_plan::{Design, FINALISTS_MIN, Plan, PlanSpec};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::network::network_option;
 use bytegauge_sys::option::available_congestion;
-use bytegauge_sys::program_file::find_program;
+use bytegauge_sys::program_file::find_to_run;
 use bytegauge_sys::seccomp;
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::program::default_level;
@@ -162,7 +162,7 @@ fn first_runs(changes: usize) -> u64 {
 
 /// Refuses a program that a filter cannot follow, before it is started.
 pub fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
-    let Some(path) = words.first().and_then(|program| find_program(program)) else { return Ok(()) };
+    let Some(path) = words.first().and_then(|program| find_to_run(program)) else { return Ok(()) };
     let mut head = [0; 5];
     let is_read = File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
     // ELFCLASS32 (elf(5)).

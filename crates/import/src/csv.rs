@@ -1,4 +1,6 @@
 //! Reads tables with a header line. `--map` or its heading gives the meaning of a column.
+//!
+//! Also the parser of published tables without a header line.
 
 use bytegauge_model::Level;
 

@@ -259,16 +259,16 @@ impl ImportError {
 /// Longest text of a name, value or reason, bytes: a path (PATH_MAX).
 const FIELD_MAX: usize = 4096;
 
-/// Longest line of a check_table, bytes. A line of an export may be longer.
+/// Longest line of a table, bytes. A line of an export may be longer.
 const LINE_MAX: usize = 64 << 10;
 
-/// Most columns of a check_table.
+/// Most columns of a table.
 const COLUMNS_MAX: usize = 1_000;
 
 /// Most options of a session: a report of more takes minutes.
 const OPTIONS_MAX: usize = 5_000;
 
-/// Most rows of a check_table: each takes 1 to 3 KiB of memory.
+/// Most rows of a table: each takes 1 to 3 KiB of memory.
 const RESULTS_MAX: usize = 300_000;
 
 /// Longest JSON of all settings of an option, bytes.
@@ -305,7 +305,7 @@ fn check_limits(draft: &ImportDraft) -> Result<(), ImportError> {
     trials.iter().try_for_each(|trial| field(trial.outcome.reason().map_or(0, str::len)))
 }
 
-/// Refuses too many options or results of a check_table, as soon as they are found.
+/// Refuses too many options or results of a table, as soon as they are found.
 fn check_table(options: usize, results: usize) -> Result<(), ImportError> {
     check_within("options", options, OPTIONS_MAX)?;
     check_within("results", results, RESULTS_MAX)

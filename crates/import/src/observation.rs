@@ -59,7 +59,7 @@ impl Shelf {
             fill_touches(&mut factors, touches);
         }
         for factor in factor::of(factors.workload()) {
-            let fits = (factor.fits)(&transport);
+            let fits = factors.workload().runs_over(&transport) && (factor.fits)(&transport);
             // A cell has a level of every factor, except those of an end that does not exist.
             let level = if fits { factors.get(factor.name).clone() } else { Level::Absent };
             factors.set(factor.name, level);

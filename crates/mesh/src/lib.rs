@@ -1,7 +1,7 @@
 //! Mesh: many hosts measure each other, started by the user's own launcher.
 //!
-//! [`schedule`] computes which ranks measure each other, [`coordinator`] decides when, [`result`] names what is slow, and
-//! [`schedule`] also repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
+//! [`schedule`] computes which ranks measure each other, [`coordinator`] decides when, and [`result`] names what is slow and
+//! which suspects are repeated. All are pure: they take time and randomness as arguments, open no socket and start
 //! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

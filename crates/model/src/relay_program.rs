@@ -4,6 +4,8 @@
 //! replaced for every trial.
 //!
 //! Never starts a program and never checks whether it is installed.
+//!
+//! Also the choice between them and our own methods.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! The sockets of a program's run, as its calls showed them.
+//!
+//! Also what their waits point to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

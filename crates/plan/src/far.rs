@@ -125,7 +125,7 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
         );
         let direct = "the path without a relay crosses no network: both its ends are on this host, so it shows their limit, \
               not that of the links to the relay";
-        let is_direct = cell.factors.relay_method() == Some(RelayMethod::Direct) && cell.factors.far().is_none();
+        let is_direct = cell.factors.relay_or_direct() == Some(RelayMethod::Direct) && cell.factors.far().is_none();
         Some(if is_direct { direct.to_owned() } else { relay })
     })
 }

@@ -148,7 +148,7 @@ fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
 
 /// Why a relay cannot hold all connections, if so: it is a process of its own, with the same limit.
 fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
-    let (method, limit) = (levels.relay_method()?, catalog.open_files_max?);
+    let (method, limit) = (levels.relay_or_direct()?, catalog.open_files_max?);
     if levels.relay_host().is_some() {
         return None;
     }

@@ -13,7 +13,7 @@ use crate::{PlanError, external};
 /// The kind of a combination in its part: with relays, the path without one shows their limit.
 pub(crate) fn kind(part: &Part, combination: &Spec) -> CellKind {
     let named = part.levels.get("relay").map_or(0, Vec::len);
-    if named > 1 && combination.relay_method() == Some(RelayMethod::Direct) {
+    if named > 1 && combination.relay_or_direct() == Some(RelayMethod::Direct) {
         CellKind::Ceiling
     } else {
         CellKind::Candidate
@@ -24,7 +24,7 @@ pub(crate) fn kind(part: &Part, combination: &Spec) -> CellKind {
 pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let relay = levels.relay()?;
     let name = &relay.to_string();
-    if levels.relay_method() == Some(RelayMethod::Direct) {
+    if levels.relay_or_direct() == Some(RelayMethod::Direct) {
         return None;
     }
     // The agent of another host reports features that it lacks.
@@ -52,7 +52,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {} is a program and needs TCP: use --transport tcp", program.name));
     }
-    if let Some(method) = levels.relay_method().filter(|method| method.needs_tcp())
+    if let Some(method) = levels.relay_or_direct().filter(|method| method.needs_tcp())
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
     {
         return Some(format!("--relay {method} needs TCP: use --transport tcp, or another --relay"));
@@ -60,7 +60,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let place: RelayPlacement = levels.relay_placement()?;
     let ends: Placement = levels.placement()?;
     let goes = || {
-        levels.relay_method().is_some_and(RelayMethod::has_threads)
+        levels.relay_or_direct().is_some_and(RelayMethod::has_threads)
             && levels.relay_threads() == Some(RelayThreads::Direction)
     };
     match (place, ends) {
@@ -81,7 +81,7 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
 
 /// Why a relay cannot run on another host: an agent runs no command of a caller, and gives it no privileges.
 fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
-    match levels.relay_method() {
+    match levels.relay_or_direct() {
         None => Some(format!(
             "--relay {name}: agents run no programs: leave out --relay-host, or start it there and \
                               measure with --connect"
@@ -162,7 +162,7 @@ mod tests {
         let asked = plan_with_peers("role = \"relay\"").unwrap();
         let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
-        assert!(asked.cells.iter().all(|cell| cell.factors.relay_method() == Some(RelayMethod::ReadWrite)));
+        assert!(asked.cells.iter().all(|cell| cell.factors.relay_or_direct() == Some(RelayMethod::ReadWrite)));
         assert_eq!(asked.groups[0].factors.read_size(), Some(64 << 10), "its peers' sizes are conditions");
         let named = plan_with_peers("role = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
         assert_eq!(named.cells.len(), 2);

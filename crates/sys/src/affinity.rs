@@ -8,17 +8,40 @@
 
 use std::io;
 
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use crate::errno;
+
+/// Bits in one word of an affinity mask.
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// CPUs in a mask of the first attempt: the size of glibc's `cpu_set_t`.
+const FIRST_CAPACITY: usize = 1024;
+
+/// The end of the doubling below, far above the largest `CONFIG_NR_CPUS`.
+const LAST_CAPACITY: usize = 1 << 20;
 
 /// The CPUs that the calling thread may run on, ascending.
 ///
+/// Works on machines with more than 1024 CPUs. The kernel returns `EINVAL` while the mask is smaller than its own
+/// (sched_setaffinity(2), "Handling systems with large CPU affinity masks"), so the mask doubles until it fits.
+///
 /// # Errors
 ///
-/// Those of sched_getaffinity(2): `EINVAL` on a machine with more than 1024 CPUs, the size of glibc's `cpu_set_t`.
+/// Other errors of sched_getaffinity(2); in practice only that of a seccomp filter.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
-    let mask = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect())
+    let mut capacity = FIRST_CAPACITY;
+    loop {
+        let mut mask = vec![0u64; capacity / WORD_BITS];
+        // SAFETY: the kernel writes at most `size_of_val` bytes, all inside `mask`, whose
+        // alignment (8) is that of cpu_set_t; any bit pattern is a valid u64.
+        let returned = unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
+        match errno::of(returned) {
+            Ok(_) => return Ok(cpus_of(&mask)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && capacity < LAST_CAPACITY => {
+                capacity *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Binds the calling thread to the given CPUs.
@@ -29,24 +52,37 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 /// kernel silently ignores such CPUs as long as one is left (sched_setaffinity(2)). A placement that differs from the
 /// requested one would invalidate a comparison, so the mask is read back. It stays narrowed after this error.
 pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
-    if cpus.is_empty() {
+    let Some(&highest) = cpus.iter().max() else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "an empty list of CPUs to pin to: name at least one of the allowed CPUs",
         ));
+    };
+    if highest >= LAST_CAPACITY {
+        return Err(withheld(cpus, &[]));
     }
-    match sched_setaffinity(None, &mask(cpus)) {
-        Err(Errno::INVAL) => return Err(withheld(cpus, &[])),
-        other => other?,
+    let mask = mask(cpus);
+    // SAFETY: the kernel reads `size_of_val` bytes, all inside `mask`, and keeps no pointer.
+    let returned = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    if let Err(error) = errno::of(returned) {
+        return Err(if error.raw_os_error() == Some(libc::EINVAL) { withheld(cpus, &[]) } else { error });
     }
-    let effective = allowed_cpus()?;
-    if cpus.iter().all(|cpu| effective.contains(cpu)) { Ok(()) } else { Err(withheld(cpus, &effective)) }
+    // A mask with a single CPU either takes effect completely or fails, so re-pinning needs no read.
+    if cpus.len() > 1 {
+        let effective = allowed_cpus()?;
+        if cpus.iter().any(|cpu| !effective.contains(cpu)) {
+            return Err(withheld(cpus, &effective));
+        }
+    }
+    Ok(())
 }
 
-/// CPUs as sched_setaffinity(2) takes them, without those that it has no room for.
-pub(crate) fn mask(cpus: &[usize]) -> CpuSet {
-    let mut mask = CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| mask.set(*cpu));
+/// CPUs as sched_setaffinity(2) takes them.
+pub(crate) fn mask(cpus: &[usize]) -> Vec<u64> {
+    let mut mask = vec![0; cpus.iter().max().map_or(0, |highest| highest / WORD_BITS + 1)];
+    for cpu in cpus {
+        mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+    }
     mask
 }
 
@@ -60,6 +96,11 @@ fn withheld(requested: &[usize], effective: &[usize]) -> io::Error {
     )
 }
 
+fn cpus_of(mask: &[u64]) -> Vec<usize> {
+    let bit = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    (0..mask.len() * WORD_BITS).filter(bit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +108,12 @@ mod tests {
     /// Runs in a separate thread, so that the mask of the test runner's thread does not change.
     fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(work).join().expect("test thread"))
+    }
+
+    #[test]
+    fn masks_become_lists() {
+        assert_eq!(cpus_of(&[0b101, 0, 1 << 63]), [0, 2, 191]);
+        assert_eq!(cpus_of(&[]), [0usize; 0]);
     }
 
     #[test]

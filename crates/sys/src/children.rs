@@ -15,7 +15,6 @@ use std::time::Duration;
 use rustix::event::{self, PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::PidfdFlags;
-use rustix::thread::sched_setaffinity;
 
 use crate::clock::timespec;
 use crate::cpu_time::Usage;
@@ -65,7 +64,13 @@ pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes bare system calls on
     // memory that was prepared before and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
-        command.pre_exec(move || mask.as_ref().map_or(Ok(()), |mask| Ok(sched_setaffinity(None, mask)?)));
+        command.pre_exec(move || match &mask {
+            None => Ok(()),
+            Some(mask) => {
+                let bytes = size_of_val(mask.as_slice());
+                errno::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
+            }
+        });
     }
 }
 

@@ -1,6 +1,6 @@
-//! The files of external programs that the product starts by name.
+//! The files of programs that are started by name.
 //!
-//! Never searches a relative folder of `PATH`: it may be a folder of another user.
+//! For a program that the product chooses, it never searches a relative folder of `PATH`: it may be a folder of another user.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -16,12 +16,21 @@ pub fn find_program(word: &str) -> Option<PathBuf> {
     find_in(&env::var_os("PATH").unwrap_or_default(), word)
 }
 
+/// The file that execvp(3) would run for a program of the user, who chose the folders of `PATH`.
+pub fn find_to_run(word: &str) -> Option<PathBuf> {
+    find_among(word, env::split_paths(&env::var_os("PATH").unwrap_or_default()))
+}
+
 fn find_in(path: &OsStr, word: &str) -> Option<PathBuf> {
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    find_among(word, folders.chain(OF_SYSTEM.map(PathBuf::from)))
+}
+
+fn find_among(word: &str, mut folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word)).filter(|path| is_program(path));
     }
-    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
-    folders.chain(OF_SYSTEM.map(PathBuf::from)).map(|folder| folder.join(word)).find(|path| is_program(path))
+    folders.find_map(|folder| Some(folder.join(word)).filter(|path| is_program(path)))
 }
 
 /// Whether a file can be executed by some user.

@@ -48,8 +48,8 @@ impl ReturnedSends {
 ///
 /// # Errors
 ///
-/// As [`crate::socket::send`]; `ENOBUFS` if too many notifications wait (`net.core.optmem_max`), or too much memory is locked: it can be repeated when some
-/// were taken.
+/// As [`crate::socket::send`]; `ENOBUFS` if too many notifications wait (`net.core.optmem_max`), or too much memory is locked:
+/// it can be repeated when some were taken.
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // Memory that changes changes what is sent, also that of a later owner (`AlignedBuffer::abandon`).

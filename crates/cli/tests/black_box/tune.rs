@@ -436,8 +436,3 @@ fn sides_differ_by_an_option() {
     compare(&["--a-option", "rcvbuf=unset"]).exits(1);
     compare(&["--b-option", "rcvbuf=1K,2K"]).exits(2);
 }
-
-#[test]
-fn the_old_name_leads_to_the_new_command() {
-    Bench::new().run("check --values 4K,8K -- dd bs={value}").exits(2).complains(&["bytegauge tune --values 4K..1M"]);
-}

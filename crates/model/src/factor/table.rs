@@ -108,7 +108,7 @@ fn reader_can(spec: &Spec, can: fn(&Abilities) -> bool) -> bool {
 
 /// Whether bytegauge's own relay has a property.
 fn relays(spec: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
-    spec.relay_method().is_some_and(holds)
+    spec.relay_or_direct().is_some_and(holds)
 }
 
 fn calling_engine(name: &str) -> Result<String, TextError> {

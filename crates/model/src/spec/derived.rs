@@ -22,8 +22,8 @@ impl Spec {
         is_network && is_here && self.connect().is_none()
     }
 
-    /// The method of the relay, if it is bytegauge's own.
-    pub fn relay_method(&self) -> Option<RelayMethod> {
+    /// The method of the relay, if it is bytegauge's own; [`RelayMethod::Direct`] is the level without a relay.
+    pub fn relay_or_direct(&self) -> Option<RelayMethod> {
         self.relay()?.method()
     }
 

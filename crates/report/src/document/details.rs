@@ -174,7 +174,7 @@ fn errors(rows: &[&CellView]) -> Vec<String> {
 }
 
 /// Drops that no socket counts, of any process of the machine; those of a full backlog only where some of ours are lost.
-pub fn elsewhere(udp: Option<&UdpUse>, is_lost: bool) -> Vec<String> {
+fn elsewhere(udp: Option<&UdpUse>, is_lost: bool) -> Vec<String> {
     let Some(udp) = udp else { return Vec::new() };
     let counts = [
         (

@@ -381,7 +381,7 @@ fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
 }
 
 /// The command with the port at which a server listened that was never ready.
-pub fn ready_at(view: &Results) -> Option<NextStep> {
+fn ready_at(view: &Results) -> Option<NextStep> {
     let port = view.tune.as_ref()?.listens_at?;
     let command = again_instead(view, &["--ready"], &[&format!("--ready=tcp:{port}")])?;
     Some(step(&command, "wait for the port at which the server listens"))
@@ -419,7 +419,7 @@ fn of_failed(view: &Results, tune: &TuneView) -> Option<NextStep> {
 const RUN_LONG_NS: f64 = 50e6;
 
 /// The shortest median time of a run of a program, nanoseconds.
-pub fn shortest_run_ns(view: &View) -> Option<f64> {
+fn shortest_run_ns(view: &View) -> Option<f64> {
     let candidates = view.candidates();
     candidates.filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min)
 }

@@ -1,5 +1,7 @@
 //! The scope of the results: the conditions that all tests share, the time and the age of connections, and usual conditions that the plan
 //! did not measure.
+//!
+//! Also lines about relays and links.
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, about_bytes, byte_rate, counted, significant};
@@ -177,7 +179,7 @@ fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
 const PIPE: u64 = 64 << 10;
 
 /// The lines of a group; none without a relay.
-pub fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
+fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.candidates_of(&group.id).collect();
     // One without CPU time in its windows has no cost; one that is never charged is a relay all the same.
     let used = |cell: &&CellView| has_cost(cell) || caveat(cell).is_some();
@@ -198,7 +200,7 @@ fn method(cell: &CellView) -> Option<RelayMethod> {
 }
 
 /// The memory and descriptors of a connection through each of bytegauge's own relays, even when idle: the cost of many idle ones.
-pub fn held(view: &View) -> Option<String> {
+fn held(view: &View) -> Option<String> {
     let candidates = view.candidates();
     let each =
         candidates.filter_map(|cell| Some((holds(method(cell)?, cell), relay_name(view.group(&cell.group)?, cell))));

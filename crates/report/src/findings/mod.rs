@@ -266,21 +266,25 @@ impl Finding {
 
     /// Whether both are one caution: the sentence of the larger one holds for both.
     pub fn is_like(&self, other: &Finding) -> bool {
-        // The part of a fact in which both agree.
-        let part = |finding: &Finding| match &finding.fact {
-            Fact::Harm { harm, .. } => format!("{harm:?}"),
-            Fact::Noise { cause, .. } => format!("{cause:?}"),
-            Fact::NotMeasured { what, .. } => format!("{what:?}"),
-            Fact::BeyondLoopback { factor } | Fact::NoEffect { factor, .. } => factor.clone(),
-            Fact::NotRepeated { was_best } => was_best.to_string(),
+        match (&self.fact, &other.fact) {
+            (Fact::Harm { harm: own, .. }, Fact::Harm { harm: other, .. }) => own == other,
+            (Fact::Noise { cause: own, .. }, Fact::Noise { cause: other, .. }) => own == other,
+            (Fact::NotMeasured { what: own, .. }, Fact::NotMeasured { what: other, .. }) => own == other,
+            (Fact::BeyondLoopback { factor: own }, Fact::BeyondLoopback { factor: other })
+            | (Fact::NoEffect { factor: own, .. }, Fact::NoEffect { factor: other, .. }) => own == other,
+            (Fact::NotRepeated { was_best: own }, Fact::NotRepeated { was_best: other }) => own == other,
             // They name options or a session.
-            Fact::LongTrials { .. } | Fact::Earlier { .. } | Fact::Advice { .. } => format!("{finding:?}"),
-            Fact::LongerTail { .. } | Fact::ControlDiffers { .. } | Fact::ProcessesLeft { .. } => {
-                format!("{finding:?}")
-            }
-            _ => String::new(),
-        };
-        std::mem::discriminant(&self.fact) == std::mem::discriminant(&other.fact) && part(self) == part(other)
+            (
+                Fact::LongTrials { .. }
+                | Fact::Earlier { .. }
+                | Fact::Advice { .. }
+                | Fact::LongerTail { .. }
+                | Fact::ControlDiffers { .. }
+                | Fact::ProcessesLeft { .. },
+                _,
+            ) => self == other,
+            (own, other) => std::mem::discriminant(own) == std::mem::discriminant(other),
+        }
     }
 
     /// How much it matters among findings of one severity.

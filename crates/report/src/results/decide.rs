@@ -270,7 +270,7 @@ pub fn is_answered(view: &View, test: &Test) -> bool {
     }
 }
 
-// Harm that a rate does not show: stalls, a load that was not carried, and what `view::harm` finds by comparing the
+// Harm that a rate does not show: stalls, a load that was not carried, and what `view::counters` finds by comparing the
 // options of a test. An option with such harm never counts as best.
 
 /// Shares of failures or cut datagrams below this one are not reported where all options have them.

@@ -187,11 +187,11 @@ pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 
 // The highest rate at which calls keep a latency objective: the cell's knees over the trials, and the rates beyond them.
 //
 // Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
-// not the rate to plan with. This module has the other results of the searches, with the rate that keeps the objective over all of
+// not the rate to plan with. What follows are the other results of the searches, with the rate that keeps the objective over all of
 // them together at most.
 
 /// The knee of a cell; `None` without a search.
-pub fn knee(settled: &Settled) -> Option<KneeView> {
+fn knee(settled: &Settled) -> Option<KneeView> {
     let slo = settled.cell.factors.slo()?;
     let searches: Vec<&[Probe]> = settled.tried().iter().filter_map(|trial| search(trial)).collect();
     let found: Vec<Search> = searches.iter().filter_map(|probes| Search::of(probes)).collect();

@@ -1,6 +1,8 @@
 //! Compares the choices of each group: lines up the costs of its blocks for `stats`.
 //!
 //! Only confirmation blocks count. A/A controls, floors, artefacts and engines that move nothing never compete.
+//!
+//! Also the confirmed cells of sessions that are compared.
 
 use std::collections::{BTreeMap, HashMap};
 

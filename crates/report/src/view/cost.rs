@@ -1,6 +1,8 @@
 //! The cost of a call and of a byte, along the slices through the recommended cell.
 //!
 //! Time against bytes *actually moved* per call, all trials: a description, not a basis of recommendations.
+//!
+//! Also the floor that the harness sets.
 
 use std::collections::HashMap;
 

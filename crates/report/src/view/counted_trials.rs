@@ -2,6 +2,8 @@
 //!
 //! Intervals and comparisons come from confirmation alone, so that no number is the best of several analyses. Never drops an
 //! outlier; never mixes stages of confirmation and screening.
+//!
+//! Also the checks that fail a cell whose trials contradict each other.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,6 @@
 //! The counts of the trials behind an estimate, summed, and their CPU time; those of datagrams and of rings.
+//!
+//! Also the options in force, and the rules of harm.
 
 use std::collections::BTreeMap;
 
@@ -238,7 +240,7 @@ pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> 
 // every one is compared with what it should have become.
 
 /// Every option that was requested, or that an end reports.
-pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
+fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
     let source = effective(trials, Trial::source_side);
     let sink = effective(trials, Trial::sink_side);
     let at = |end: Option<&EffectiveOptions>, name: &str| end.map(|end| json_of(end.get(name))).unwrap_or_default();
@@ -372,23 +374,23 @@ fn timeouts(settled: &Settled) -> Option<f64> {
     if settled.cell.factors.link_loss().is_some_and(|loss| loss > LossShare(0)) {
         return None;
     }
-    let harm_share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts.get()?, trial.client()?.begun);
-    median(&settled.trials.iter().filter_map(harm_share).collect::<Vec<f64>>())
+    let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts.get()?, trial.client()?.begun);
+    median(&settled.trials.iter().filter_map(share).collect::<Vec<f64>>())
 }
 
-/// The harm_share of the clients whose call lasted through a whole trial. Where the plan fixes the rate, a client may have no call.
+/// The share of the clients whose call lasted through a whole trial. Where the plan fixes the rate, a client may have no call.
 fn starved(levels: &Spec, trials: &[(u64, ObservedCalls)]) -> Option<f64> {
     let closed = levels.workload() == Workload::Call && levels.offered_rate().is_none() && levels.slo().is_none();
     let clients = levels.flows().unwrap_or(1).saturating_mul(levels.depth().unwrap_or(1));
     if !closed || trials.is_empty() {
         return None;
     }
-    let harm_share = |(wall_ns, observed): &(u64, ObservedCalls)| {
+    let share = |(wall_ns, observed): &(u64, ObservedCalls)| {
         let least_ns = (*wall_ns).max(observed.median_ns.saturating_mul(STARVED_TIMES));
         let starved: u64 = observed.left.iter().filter(|(age_ns, _)| *age_ns >= least_ns).map(|(_, count)| count).sum();
         (starved as f64 / clients.max(1) as f64).min(1.0)
     };
-    Some(trials.iter().map(harm_share).sum::<f64>() / trials.len() as f64)
+    Some(trials.iter().map(share).sum::<f64>() / trials.len() as f64)
 }
 
 /// The number of parts of the trials that must all show a kind of harm.
@@ -418,8 +420,7 @@ fn found(options: &[HarmView]) -> Vec<Vec<HarmKind>> {
     let least = |rule: &HarmRule| options.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min);
     let bounds: Vec<f64> = RULES.iter().map(|rule| least(rule).unwrap_or(0.0) + rule.noticed).collect();
     let of = |own: &HarmView| {
-        let exceeds =
-            |(rule, bound): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|harm_share| harm_share >= **bound);
+        let exceeds = |(rule, bound): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **bound);
         RULES.iter().zip(&bounds).filter(exceeds).map(|(rule, _)| rule.kind).collect()
     };
     options.iter().map(of).collect()
@@ -468,11 +469,11 @@ mod tests_of_harm {
 
     #[test]
     fn harm_counts_where_options_differ() {
-        let lost = |harm_share| HarmView { lost_share: Some(harm_share), ..HarmView::default() };
+        let lost = |share| HarmView { lost_share: Some(share), ..HarmView::default() };
         check(&[lost(0.016), lost(0.0)], &[&[HarmKind::LostDatagrams], &[]]);
         check(&[lost(0.93), lost(0.929)], &[&[], &[]]);
-        let starved = |harm_share, overflows| HarmView {
-            starved_share: Some(harm_share),
+        let starved = |share, overflows| HarmView {
+            starved_share: Some(share),
             overflow_share: Some(overflows),
             ..HarmView::default()
         };

@@ -1,6 +1,8 @@
 //! One number for a set of trials: the median with its sign interval.
 //!
 //! Only confirmation trials have intervals; the median of screening trials is descriptive.
+//!
+//! Also the numbers of an iperf3 server.
 
 use std::collections::BTreeMap;
 

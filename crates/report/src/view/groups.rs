@@ -1,4 +1,6 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
+//!
+//! Also the long-trial check, and the groups of an analysis.
 
 use bytegauge_model::{AnalysedGroup, BlockRecord, CellId, ConnectionAge, Cost, Transport, Trial};
 use bytegauge_stats::audit::{Audit, AuditFinding, LEVEL, audit, together};
@@ -196,7 +198,7 @@ impl Conditions<'_> {
 }
 
 /// The recommendation of a group. Empty without two compared options, unless one alone carries a load.
-pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
+fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
     let id = |choice: Option<usize>| conditions.id(group, choice);
     let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
     let is_left_alone = || (0..group.cells.len()).any(|choice| group.behind(choice).is_some());
@@ -305,7 +307,7 @@ fn mean_against_runner_up(group: &GroupAnalysis, margin: f64) -> Option<f64> {
 
 /// Whether long trials contradict the choice, so that its confirmation is no result. If the plan asks for fresh connections,
 /// longer ones are another case.
-pub fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
+fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
     let all = conditions.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts);
     let is_steady = group.row.group.factors.connection_age() == Some(ConnectionAge::Steady);
     let contradicts = |audit: Audit| audit.finding == AuditFinding::Contradicts || all;
@@ -313,7 +315,7 @@ pub fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
 }
 
 /// The printed results of a group's long trials.
-pub fn audit_view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView> {
+fn audit_view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView> {
     let audit = of_choice(group, conditions.margin)?;
     let id = |choice: usize| conditions.id(group, Some(choice));
     let rivals = audit.rivals.iter().filter_map(|rival| {

@@ -1,4 +1,6 @@
 //! The input of the comparison: the trials of a session that count, by cell and by block, and how they are analysed.
+//!
+//! Also interim analyses.
 
 use bytegauge_model::{BlockRecord, CellKind, Cost, GroupId, Outcome, SessionStatus, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;

@@ -8,4 +8,4 @@ pub mod paint;
 pub mod phrase;
 pub mod table;
 
-pub use phrase::{change_label, cost_words, level_label, option_label, own_buffer, relay_method};
+pub use phrase::{change_label, cost_words, level_label, option_label, relay_method};

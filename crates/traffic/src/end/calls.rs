@@ -109,6 +109,7 @@ fn serve(
     let mut meter = early_meter(setup, &start);
     meter.watch(shared.watched());
     start.ready();
+    let mut late = None;
     let (driven, samples) = if setup.transport().is_datagram() {
         let (served, mut seen) = datagram::serve(setup, shared, admitted, listener, &start.flags, &mut meter);
         meter.close_early();
@@ -139,9 +140,12 @@ fn serve(
             agent_callers::pass_on_rest(listener);
         }
         let (samples, refused) = party.into_parts();
-        (driven.and_then(|driven| refused.map_or(Ok(driven), Err)), samples)
+        late = refused;
+        (driven, samples)
     };
-    ThreadReport::of_calls(thread, meter, samples, driven)
+    let mut report = ThreadReport::of_calls(thread, meter, samples, driven);
+    report.fault = report.fault.or(late);
+    report
 }
 
 /// An engine with a thread per flow starts its own threads.

@@ -128,8 +128,11 @@ impl Channel {
                 }
             })
         };
-        // Without the thread the process leaves at the end of its input.
-        let listener = child.stdout.take().map(listen).transpose().map_err(not_started)?;
+        let listener = child.stdout.take().map(listen).transpose().inspect_err(|_| {
+            let _ = child.kill();
+            let _ = child.wait();
+        });
+        let listener = listener.map_err(not_started)?;
         let line = ChannelLine::Process { child, input: Some(input), listener };
         Ok(Channel { role, line, replies, host: Host::default() })
     }

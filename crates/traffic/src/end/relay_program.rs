@@ -38,9 +38,6 @@ use crate::{EndError, keeper};
 /// the check and the program's start.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// The longest wait for a command in which output of a relay is read after its window, nanoseconds.
-const LAST_NS: u64 = 1_000_000_000;
-
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
 pub(super) fn run(
     peer: &mut impl Peer,
@@ -157,8 +154,8 @@ fn through(
     let (before, opened_ns) = (read()?, monotonic_ns());
     wait(programs, setup.window_ns)?;
     let (after, closed_ns) = (read()?, monotonic_ns());
-    // Whatever it prints while it passes the last bytes on.
-    wait(programs, LAST_NS)?;
+    // Whatever it prints while it passes the last bytes on, for as long as the ends wait for these.
+    wait(programs, setup.grace_ns)?;
     // `Stop`, or a closed channel: both end it.
     let _ = peer.command();
     Ok(Some((after.since(&before), closed_ns.saturating_sub(opened_ns).max(1))))

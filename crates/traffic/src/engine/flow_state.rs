@@ -1,6 +1,6 @@
 //! One flow between its calls, the same for every engine: the next action ([`step`]), and the memory of its messages.
 //!
-//! Engines do I/O only. This file decides how a flow may continue after the end of its stream.
+//! Engines read and write. This file decides how a flow may continue after the end of its stream, and shuts or closes its connection.
 
 use std::io;
 use std::ops::Range;

@@ -225,7 +225,7 @@ impl ZeroCopySends {
     }
 
     /// Adds the sends of a connection that ends, or leaves the engine, to the counts, with the last notifications that came. Memory
-    /// that the kernel still holds is abandoned.
+    /// that the kernel still holds is abandoned when this is dropped. Called once.
     pub(super) fn finish(&mut self, fd: BorrowedFd<'_>, report: &mut EngineReport) {
         let _ = self.reap(fd);
         report.system_calls += self.sends + self.calls;

@@ -26,7 +26,8 @@ const WHY_MAX: usize = 300;
 /// Why a message is none of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A state of the protocol arrived where it has no meaning, or a byte that is no state: as a signed number, and the step at which it arrived.
+    /// A state of the protocol arrived where it has no meaning, or a byte that is no state: as a signed number, and the step at
+    /// which it arrived.
     #[error("state {0} arrived while {1}: the peer is no iperf3 of versions 3.1 to 3.21, or the connection is damaged")]
     UnexpectedState(i8, &'static str),
     /// A JSON text is longer than its limit.

@@ -3,7 +3,7 @@
 //! A trial is one test. The data connections are made like all others and are handed to the engine. This file keeps
 //! duplicates: a server that writes stops only after its last write returned, so they are read until then.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -266,8 +266,20 @@ impl ControlConnection {
 
     /// Sends the answers. They are short, and the server reads: they always have room.
     fn flush(&mut self) -> Result<(), EndError> {
-        let written = (&self.socket).write_all(&self.client.take_output());
-        written.map_err(EndError::io(format!("writing to the iperf3 server at {}", self.server)))
+        let output = self.client.take_output();
+        let (mut rest, deadline) = (&output[..], Instant::now() + PATIENCE);
+        while !rest.is_empty() {
+            match socket::send(self.socket.as_fd(), rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(error) if socket::is_transient(&error, During::Transfer) && Instant::now() < deadline => {
+                    let _ = socket::wait(self.socket.as_fd(), Until::Writable, PAUSE.as_nanos() as u64);
+                }
+                Err(error) => {
+                    return Err(EndError::io(format!("writing to the iperf3 server at {}", self.server))(error));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn fault(&self, error: &ProtocolError) -> EndError {

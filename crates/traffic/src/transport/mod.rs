@@ -80,9 +80,10 @@ pub fn missing(transport: &Transport) -> Option<String> {
 /// The reason why this machine has no sockets of a transport, by the error of opening or binding one; `None` for other errors.
 pub(crate) fn lacking(transport: &Transport, error: &io::Error) -> Option<String> {
     let errno = error.raw_os_error()?;
-    if matches!(errno, errno::EADDRINUSE | errno::EACCES) || is_exhausted(error) {
+    if errno == errno::EADDRINUSE || is_exhausted(error) {
         return None;
     }
+    let has_none = matches!(errno, errno::EADDRNOTAVAIL | errno::EAFNOSUPPORT);
     let why = match (transport, errno) {
         // net/mptcp/protocol.c, `mptcp_init_sock`
         (Transport::Mptcp, errno::ENOPROTOOPT) => {
@@ -94,8 +95,8 @@ pub(crate) fn lacking(transport: &Transport, error: &io::Error) -> Option<String
             "the kernel has no loopback of vsock: modprobe vsock_loopback, or".to_owned()
         }
         (Transport::Vsock, _) => format!("this kernel has no vsock ({error}): modprobe vsock vsock_loopback, or"),
-        (Transport::Tcp6 | Transport::Udp6, _) => format!("this machine has no IPv6 loopback ({error}):"),
-        (Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram, _) => {
+        (Transport::Tcp6 | Transport::Udp6, _) if has_none => format!("this machine has no IPv6 loopback ({error}):"),
+        (Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram, _) if has_none => {
             format!("there are no such sockets here ({error}):")
         }
         _ => return None,

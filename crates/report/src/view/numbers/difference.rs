@@ -1,4 +1,6 @@
 //! The comparison of two subjects: the one type of `ab`, `compare`, `--against` and several sessions.
+//!
+//! Also the view of a program of the user: its changes, gains and advice.
 
 use std::collections::BTreeMap;
 
