@@ -83,7 +83,7 @@ pub(crate) fn lacking(transport: &Transport, error: &io::Error) -> Option<String
     if errno == errno::EADDRINUSE || is_exhausted(error) {
         return None;
     }
-    let has_none = matches!(errno, errno::EADDRNOTAVAIL | errno::EAFNOSUPPORT);
+    let has_none = matches!(errno, errno::EADDRNOTAVAIL | errno::EAFNOSUPPORT | errno::ESOCKTNOSUPPORT);
     let why = match (transport, errno) {
         // net/mptcp/protocol.c, `mptcp_init_sock`
         (Transport::Mptcp, errno::ENOPROTOOPT) => {
