@@ -120,9 +120,8 @@ impl Ring {
         self.queue(OpKind::Send, token, uses, entry)
     }
 
-    /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`],
-    /// [`Ring::source`]. Several may be in flight on one socket. The reported number of moved bytes is the message's
-    /// whole length, including bytes that were cut off.
+    /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`]. Several may be in flight on one
+    /// socket. The reported number of moved bytes is the message's whole length, including bytes that were cut off.
     ///
     /// # Panics
     ///
