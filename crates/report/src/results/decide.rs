@@ -316,6 +316,6 @@ pub fn harm_share(cell: &CellView, kind: HarmKind) -> Option<f64> {
         HarmKind::CutDatagrams => {
             cell.datagrams.as_ref().map(|seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
         }
-        compared => view::counters::harm_share(&cell.harm, compared),
+        compared => view::counters::compared_share(&cell.harm, compared),
     }
 }

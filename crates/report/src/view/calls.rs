@@ -13,7 +13,7 @@ use bytegauge_model::{CallError, CallReport, CellKind, EndRole, ErrorClass, Erro
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::knee::overall_rate;
-use bytegauge_stats::quantile::median;
+use bytegauge_stats::quantile::{median, moments};
 use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
@@ -91,13 +91,8 @@ pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcks> {
 
 /// Mean and standard deviation of a sample; the latter needs two values.
 pub fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
-    let n = values.len() as f64;
-    if values.is_empty() {
-        return (None, None);
-    }
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (Some(mean), (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
+    let (mean, variance) = moments(values);
+    ((!values.is_empty()).then_some(mean), (values.len() > 1).then(|| variance.sqrt()))
 }
 
 /// Errors of one class and phase together, the most frequent first.

@@ -410,7 +410,7 @@ pub fn lasting(options: &[&Settled]) -> Vec<Vec<HarmKind>> {
 }
 
 /// The harm of a kind that is compared between options.
-pub fn harm_share(harm: &HarmView, kind: HarmKind) -> Option<f64> {
+pub fn compared_share(harm: &HarmView, kind: HarmKind) -> Option<f64> {
     (RULES.iter().find(|rule| rule.kind == kind)?.read)(harm)
 }
 

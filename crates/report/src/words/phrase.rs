@@ -388,7 +388,7 @@ pub fn change_label(changes: &SocketChanges, value: &str) -> String {
 
 /// The method of bytegauge's own relay.
 pub fn relay_method(spec: &Spec) -> Option<RelayMethod> {
-    spec.relay()?.method().filter(|method| *method != RelayMethod::Direct)
+    spec.relay_or_direct().filter(|method| *method != RelayMethod::Direct)
 }
 
 /// The bytes that a relay moves at a time by its own default, if that is less than the others, and no size was set.

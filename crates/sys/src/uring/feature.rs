@@ -183,22 +183,19 @@ pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
     let threads: Vec<i32> = numbers("/proc/self/task").ok()?.map(|id| id as i32).collect();
     let (mut total_ns, mut is_foreign) = (0, false);
     for id in &threads {
-        // Gone since the directory was read.
-        let Ok(name) = fs::read_to_string(format!("/proc/self/task/{id}/comm")) else { continue };
-        let Some(owner) = owner(&name) else { continue };
-        is_foreign |= !threads.contains(&owner);
+        let Some(named) = named_after(*id) else { continue };
+        is_foreign |= !threads.contains(&named);
         // A submission thread has workers of its own, named after it.
-        let maker =
-            fs::read_to_string(format!("/proc/self/task/{owner}/comm")).ok().and_then(|name| self::owner(&name));
-        if owner == thread_id || maker == Some(thread_id) {
+        if named == thread_id || named_after(named) == Some(thread_id) {
             total_ns += clock::try_clock_ns(clock::cpu_clock(*id, true)).unwrap_or(0);
         }
     }
     (total_ns > 0 || !is_foreign).then_some(total_ns)
 }
 
-/// The number in the name of a helper thread.
-fn owner(name: &str) -> Option<i32> {
+/// The thread that a helper thread is named after; `None` for other threads, and for one that has ended.
+fn named_after(id: i32) -> Option<i32> {
+    let name = fs::read_to_string(format!("/proc/self/task/{id}/comm")).ok()?;
     let name = name.trim_end();
     name.strip_prefix("iou-sqp-").or_else(|| name.strip_prefix("iou-wrk-"))?.parse().ok()
 }

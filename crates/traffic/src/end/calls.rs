@@ -109,8 +109,7 @@ fn serve(
     let mut meter = early_meter(setup, &start);
     meter.watch(shared.watched());
     start.ready();
-    let mut late = None;
-    let (driven, samples) = if setup.transport().is_datagram() {
+    let (driven, samples, refused) = if setup.transport().is_datagram() {
         let (served, mut seen) = datagram::serve(setup, shared, admitted, listener, &start.flags, &mut meter);
         meter.close_early();
         let mut samples = Samples::new(setup);
@@ -119,7 +118,7 @@ fn serve(
             samples.sample(listener);
         }
         shared.has_seen(Some(seen), None);
-        (served, samples)
+        (served, samples, None)
     } else {
         let mut party = Servers::new(shared);
         let Flags { abort, stop_requested, .. } = &start.flags;
@@ -140,11 +139,10 @@ fn serve(
             agent_callers::pass_on_rest(listener);
         }
         let (samples, refused) = party.into_parts();
-        late = refused;
-        (driven, samples)
+        (driven, samples, refused)
     };
     let mut report = ThreadReport::of_calls(thread, meter, samples, driven);
-    report.fault = report.fault.or(late);
+    report.fault = report.fault.or(refused);
     report
 }
 

@@ -116,8 +116,7 @@ impl<P: Party> Root<'_, P> {
                 None => {}
                 Some(Ok(stream)) => self.add_accepted(stream),
                 Some(Err(error)) => {
-                    let pauses = is_out_of_descriptors(error)?;
-                    accept_from_ns = if pauses { now_ns + ACCEPT_PAUSE_NS } else { accept_from_ns };
+                    accept_from_ns = now_ns + if is_out_of_descriptors(error)? { ACCEPT_PAUSE_NS } else { 0 };
                 }
             }
         }
