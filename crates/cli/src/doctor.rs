@@ -13,7 +13,7 @@ use bytegauge_model::{Nanos, escape, kernel_faults};
 use bytegauge_report::words::fit::wrap;
 use bytegauge_selftest::harness_check;
 use bytegauge_selftest::verify::{self, PUBLISHED, Scale, VerificationRow};
-use bytegauge_sys::copy_probe::{self, CopyCosts};
+use bytegauge_sys::copy_probe::{self, SLOW_RATIO};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::proc_stat::{CpuTicks, MachineSample};
 use bytegauge_sys::process_tree;
@@ -104,7 +104,8 @@ struct Facts {
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
     /// CPU time of reads, by the address of the buffer.
-    copies: Option<CopyCosts>,
+    /// CPU time of reads to page + 8 and to page + 16, as a multiple of that of reads to a page.
+    copies: Option<[f64; 2]>,
     /// Whether a filter refuses io_uring although the sysctl allows it.
     is_ring_filtered: bool,
 }
@@ -180,7 +181,7 @@ fn facts(length: Nanos) -> Facts {
         looked: length,
         files: open_files(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
-        copies: copy_probe::measure().ok(),
+        copies: copy_probe::ratio_at(8).ok().zip(copy_probe::ratio_at(16).ok()).map(<[f64; 2]>::from),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
         ..look().unwrap_or_default()
     }
@@ -330,12 +331,14 @@ fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Finding> 
 }
 
 /// Whether programs lose CPU time by the addresses that malloc gives.
-fn buffers(copies: CopyCosts) -> Finding {
-    let found =
-        format!("a read to page + 16, as from malloc, takes {:.1}× the CPU time of one to a page", copies.ratio());
-    match copies.address_matters() {
-        true => info(format!("{found}: align read buffers of 128 KiB or more (docs/buffer-sizes.md)")),
-        false => good(format!("{found} ({}× or more where addresses matter)", copy_probe::SLOW_RATIO)),
+fn buffers(ratios: [f64; 2]) -> Finding {
+    let [after_8, after_16] = ratios;
+    let found = format!(
+        "a read to page + 8 takes {after_8:.1}×, to page + 16 (malloc from 128 KiB on) {after_16:.1}× the CPU time of one to a page"
+    );
+    match ratios.into_iter().any(|ratio| ratio >= SLOW_RATIO) {
+        true => info(format!("{found}: align read buffers to 64 bytes (docs/buffer-sizes.md)")),
+        false => good(format!("{found} ({SLOW_RATIO}× or more where addresses matter)")),
     }
 }
 
@@ -473,7 +476,7 @@ mod tests {
             busiest: vec![("cc1".into(), 77, 0.94), ("rustc".into(), 78, 0.4)],
             files: Limit { soft: 1024, hard: 2048 },
             backlog: Some(128),
-            copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.6 }),
+            copies: Some([2.4, 6.0]),
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
@@ -521,7 +524,7 @@ mod tests {
             busiest: Vec::new(),
             files: Limit { soft: 8192, hard: 8192 },
             backlog: Some(4096),
-            copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.11 }),
+            copies: Some([1.0, 1.1]),
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);

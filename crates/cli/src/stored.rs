@@ -205,6 +205,7 @@ pub fn check_objective<'a>(
         Cost::GapP99 => {
             format!("--objective gap-p99: {whose} has no replies in parts (--response-chunk or --response-header)")
         }
+        Cost::Latency => format!("--objective latency: {whose} has no calls; use time or cpu"),
         Cost::P99 => format!("--objective p99: {whose} has no calls; use time or cpu"),
         Cost::Urgent => format!("--objective urgent: {whose} has no urgent messages (--urgent)"),
         _ => format!("--objective cpu: {whose} has one kind of cost; leave it out"),

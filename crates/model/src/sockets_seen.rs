@@ -114,7 +114,7 @@ pub struct SlowReads {
     pub share: f64,
     /// The most frequent distance from a page, bytes.
     pub offset: u64,
-    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU.
+    /// How many times the CPU time of a read to a page one to that distance takes on this CPU.
     pub ratio: f64,
     /// Whether that is more than noise.
     pub matters: bool,
@@ -144,12 +144,12 @@ impl fmt::Display for SlowReads {
         match matters {
             true => write!(
                 f,
-                ": here a copy to page + 16 takes {ratio:.1}× the CPU time of one to a page. Align the buffer to 64 bytes or more: \
+                ": here a copy to it takes {ratio:.1}× the CPU time of one to a page. Align the buffer to 64 bytes or more: \
                  posix_memalign, aligned_alloc, Rust's Layout, ByteBuffer.alignedSlice, a slice of a bytearray (docs/buffer-sizes.md)"
             ),
             false => write!(
                 f,
-                ", as from malloc: on this CPU that costs nothing ({ratio:.1}×), on AMD Zen 3 up to 6× (docs/buffer-sizes.md)"
+                ": on this CPU that costs nothing ({ratio:.1}×), on AMD Zen 3 up to 6× (docs/buffer-sizes.md)"
             ),
         }
     }

@@ -61,6 +61,8 @@ pub enum Cost {
     Time,
     /// CPU time for the same work.
     Cpu,
+    /// The mean time of a call.
+    Latency,
     /// The p99 of the time of a call.
     P99,
     /// The p99 of the time between two parts of a reply.
@@ -78,6 +80,7 @@ impl Cost {
             // Runs have one kind of cost, or print their CPU time.
             Cost::Cpu if workload == Workload::Tune => "cpu_ns_per_run",
             Cost::Cpu => cpu,
+            Cost::Latency => "total_mean_ns",
             Cost::P99 => "total_p99_ns",
             Cost::GapP99 => "gap_p99_ns",
             Cost::Urgent => "urgent_mean_ns",

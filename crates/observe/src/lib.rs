@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::copy_probe::{self, CopyCosts};
+use bytegauge_sys::copy_probe;
 use bytegauge_sys::environment::CgroupCpu;
 use bytegauge_sys::owner::OwnerProcess;
 use bytegauge_sys::process;
@@ -194,8 +194,8 @@ impl ObservedProgram {
         let name = |pid| programs.get(&pid).map_or_else(|| descriptor::name_of(pid), |program| program.name.clone());
         let under = PeerProcess { ended, pid, name: name(pid) };
         let reads = most(&summary.ends, |end| end.reads.as_ref());
-        let are_slow = reads.is_some_and(|reads| reads.slow_addresses > 0.5);
-        let slow_copies = are_slow.then(|| copy_probe::measure().ok()).flatten().map(CopyCosts::ratio);
+        let offset = reads.filter(|reads| reads.slow_addresses > 0.5).and_then(|reads| reads.page_offset.as_ref());
+        let slow_copies = offset.and_then(|offset| copy_probe::ratio_at(offset.most_often as usize).ok());
         Observed {
             program: name(summary.worker),
             pid: summary.worker,

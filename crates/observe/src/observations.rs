@@ -93,8 +93,8 @@ pub struct Observed {
     pub waits: u64,
     /// Operations handed to io_uring, and the calls that did so. Their sizes are not visible in system calls.
     pub uring: (u64, u64),
-    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU; measured if most reads of the end
-    /// with most of them go to such addresses.
+    /// How many times the CPU time of a read to a page one to the most frequent address takes on this CPU; measured if most reads
+    /// of the end with most of them go to addresses that some CPUs are slow at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_copies: Option<f64>,
     /// CPU time in user mode per byte read or written while it was undisturbed, nanoseconds.

@@ -98,7 +98,7 @@ impl CallsNeeded {
             Cost::P99 => (few.max(P99_VALUES), SPARE_OF_P99, PAUSES_MAX_NS),
             // The window cuts one call of each flow.
             Cost::GapP99 => (P99_VALUES.div_ceil(gaps(conditions).max(1)) + flows, 1.0, PAUSES_MAX_NS),
-            Cost::Time | Cost::Cpu | Cost::Urgent => (few, 1.0, LENGTHENED_MAX_NS),
+            Cost::Time | Cost::Cpu | Cost::Latency | Cost::Urgent => (few, 1.0, LENGTHENED_MAX_NS),
         };
         let is_call = conditions.workload() == Workload::Call && !conditions.searches_rate();
         CallsNeeded { enough: if is_call { calls } else { 0 }, spare, longest_ns }

@@ -195,6 +195,7 @@ pub fn cost_ns(trial: &Trial, cost: Cost, factors: &Spec) -> Option<f64> {
     match cost {
         Cost::Time => trial.rate().map(|rate| 1e9 / rate),
         Cost::Cpu => compared_cpu_ns(trial, factors),
+        Cost::Latency => mean_of_trial(trial.client()?),
         Cost::P99 => p99_of_trial(trial.client()?),
         Cost::GapP99 => gap_p99_of_trial(trial.client()?),
         Cost::Urgent => mean_of_trial(trial.end(EndRole::Sink)?.call.as_deref()?),

@@ -94,10 +94,11 @@ pub fn fit_max() -> Arg {
 }
 
 pub fn objective() -> Arg {
-    valued("objective", "WHAT", "Compare options by time, cpu, p99, gap-p99 or urgent [default: time]")
-        .value_parser(["time", "cpu", "p99", "gap-p99", "urgent"])
+    valued("objective", "WHAT", "Compare options by time, cpu, latency, p99, gap-p99 or urgent [default: time]")
+        .value_parser(["time", "cpu", "latency", "p99", "gap-p99", "urgent"])
         .details(
-            "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); gap-p99: pauses between \
+            "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); latency: mean \
+             time of a call, the default at a fixed load over an emulated link; gap-p99: pauses between \
              the parts of a reply, the default with --response-gap; urgent: mean delay of urgent messages, the default with \
              --urgent",
         )

@@ -66,12 +66,14 @@ impl Spec {
 
     /// What options are compared by: what the user `asked` for, if there is such a cost. Else by CPU time where a load is offered,
     /// which all of them reach, by the gaps of replies in parts, whose pauses set the time of a call, and by the delay of urgent messages.
+    /// An emulated link takes CPU time of its own: calls over it are compared by their mean time.
     pub fn cost(&self, asked: Option<Cost>) -> Cost {
         let usual = match self.response_gap() {
             Some(ns) if ns > 0 => Cost::GapP99,
             _ if self.urgent().is_some() => Cost::Urgent,
-            _ if self.offers_load() => Cost::Cpu,
-            _ => Cost::Time,
+            _ if !self.offers_load() => Cost::Time,
+            _ if self.has_cost(Cost::Latency) && self.emulated_link().is_some() => Cost::Latency,
+            _ => Cost::Cpu,
         };
         asked.filter(|cost| self.has_cost(*cost)).unwrap_or(usual)
     }
@@ -90,7 +92,7 @@ impl Spec {
             Cost::Time => true,
             // Operations of a ring, and runs of a program, have one kind of cost.
             Cost::Cpu => time != cpu,
-            Cost::P99 => self.workload() == Workload::Call,
+            Cost::Latency | Cost::P99 => self.workload() == Workload::Call,
             Cost::GapP99 => self.response_parts().is_some(),
             Cost::Urgent => self.urgent().is_some(),
         }
@@ -168,17 +170,29 @@ pub fn ways(levels: &Spec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
+    use crate::factor;
+
+    fn levels(pairs: &[(&str, &str)]) -> Spec {
+        pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
+    }
+
+    #[test]
+    fn a_load_over_an_emulated_link_is_compared_by_the_time_of_calls() {
+        let check = |more: &[(&str, &str)], expected: Cost| {
+            let call = [("transport", "tcp"), ("request", "1"), ("client_engine", "epoll")];
+            assert_eq!(levels(&[&call[..], more].concat()).cost(None), expected, "{more:?}");
+        };
+        let link = [("link_delay", "2ms"), ("link_loss", "0%"), ("link_rate", "1Gbit")];
+        check(&link, Cost::Time);
+        check(&[("call_rate", "3000")], Cost::Cpu);
+        check(&[&link[..], &[("call_rate", "3000")]].concat(), Cost::Latency);
+        check(&[&link[..], &[("think_time", "1s")]].concat(), Cost::Latency);
+    }
 
     #[test]
     fn ends_have_the_threads_of_their_engines() {
         let check = |pairs: &[(&str, &str)], expected: [u64; 2]| {
-            let level = |text: &str| match text.parse() {
-                Ok(number) => Level::Number(number),
-                Err(_) => Level::Name(text.to_owned()),
-            };
-            let levels: Spec = pairs.iter().map(|(name, text)| (*name, level(text))).collect();
-            assert_eq!(threads(&levels), expected, "{pairs:?}");
+            assert_eq!(threads(&levels(pairs)), expected, "{pairs:?}");
         };
         let stream =
             |transport, engine| [("transport", transport), ("engine", engine), ("flows", "50"), ("read_size", "4096")];

@@ -107,6 +107,7 @@ fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column
     of_cpu_and_losses(test, &mut columns);
     of_counts(&mut columns);
     match test.compares {
+        Cost::Latency => columns.put_last(&["mean time"]),
         Cost::P99 => columns.put_last(&["p99", "p99 (full load)"]),
         Cost::GapP99 => columns.put_last(&["gap p99"]),
         Cost::Urgent => columns.put_last(&["urgent mean"]),
@@ -174,7 +175,7 @@ fn of_latency(test: &Test, columns: &mut Columns) {
     // Parts that one call received have no gap, which their histogram counts as its least value.
     let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
     for (heading, name, brief, applies) in [
-        ("mean time", "total_mean_ns", true, is_very_few),
+        ("mean time", "total_mean_ns", true, is_very_few || test.compares == Cost::Latency),
         ("p50", "total_p50_ns", is_few, true),
         (p99, "total_p99_ns", !is_search, true),
         ("p99.9", "total_p99_9_ns", false, true),
@@ -287,7 +288,7 @@ fn has_relay(test: &Test) -> bool {
 /// The quantity that is compared, where it is not the rate of a load without a limit.
 fn basis(test: &Test) -> Option<String> {
     let words = cost_words(test.compares);
-    if matches!(test.compares, Cost::P99 | Cost::GapP99 | Cost::Urgent) {
+    if matches!(test.compares, Cost::Latency | Cost::P99 | Cost::GapP99 | Cost::Urgent) {
         return Some(format!("Options are compared by {}.", words.noun));
     }
     if test.compares == Cost::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {

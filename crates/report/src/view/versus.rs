@@ -140,6 +140,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let cost = match costs.first() {
         _ if counts => VersusCost::Events,
         _ if compared.by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
+        Some(Cost::Latency) => VersusCost::Latency,
         Some(Cost::P99) => VersusCost::P99,
         Some(Cost::GapP99) => VersusCost::GapP99,
         Some(Cost::Urgent) => VersusCost::Urgent,

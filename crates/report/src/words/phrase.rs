@@ -437,6 +437,16 @@ const CPU: CostWords = CostWords {
     has_times: "uses at least {} the CPU time",
 };
 
+const LATENCY: CostWords = CostWords {
+    noun: "the mean time of a call",
+    least: "the shortest calls",
+    above: "longer than the shortest",
+    by: "calls longer by",
+    ratio: "time / shortest",
+    has_more: "takes at least {} longer for a call",
+    has_times: "takes at least {} the time for a call",
+};
+
 const P99: CostWords = CostWords {
     noun: "the p99 of calls",
     least: "the lowest p99",
@@ -472,6 +482,7 @@ pub fn cost_words(cost: Cost) -> &'static CostWords {
     match cost {
         Cost::Time => &TIME,
         Cost::Cpu => &CPU,
+        Cost::Latency => &LATENCY,
         Cost::P99 => &P99,
         Cost::GapP99 => &GAP_P99,
         Cost::Urgent => &URGENT,

@@ -107,6 +107,8 @@ pub enum VersusCost {
     Time,
     /// CPU time for the same work.
     CpuTime,
+    /// The mean time of a call.
+    Latency,
     /// The p99 of the time of a call.
     P99,
     /// The p99 of the time between two parts of a reply.
@@ -123,6 +125,7 @@ impl VersusCost {
         match self {
             VersusCost::Time => "time",
             VersusCost::CpuTime => "CPU time",
+            VersusCost::Latency => "time of a call",
             VersusCost::P99 => "p99",
             VersusCost::GapP99 => "gap p99",
             VersusCost::Urgent => "urgent delay",
