@@ -9,6 +9,7 @@ use crate::unit::TextError;
 const SYNONYMS: &[(&[&str], &[&str])] = &[
     // Options.
     (&["address"], &["connect", "listen"]),
+    (&["alignment", "buffer-alignment"], &["buffer-offset"]),
     (&["bandwidth", "bitrate"], &["rate", "link-rate", "max-rate"]),
     (&["block-size", "bs"], &["write-size", "read-size"]),
     (&["buffer", "buffer-size"], &["read-size", "relay-buffer"]),
@@ -19,20 +20,24 @@ const SYNONYMS: &[(&[&str], &[&str])] = &[
     (&["count", "iterations", "repeat", "runs"], &["blocks"]),
     (&["database", "db"], &["store"]),
     (&["delay", "netem", "round-trip", "rtt"], &["link-delay"]),
+    (&["grade", "responsiveness", "rpm"], &["load-flows"]),
+    (&["gso", "udp-segment"], &["engine"]),
+    (&["header"], &["response-header"]),
     (&["json"], &["format"]),
     (&["latency"], &["slo", "link-delay"]),
     (&["len", "length", "size"], &["read-size", "request"]),
     (&["limit", "qps", "rps"], &["rate"]),
     (&["loss"], &["link-loss", "max-loss"]),
     (&["message-size", "msg-size", "packet-size", "payload"], &["request", "write-size"]),
-    (&["no-delay", "tcp-nodelay"], &["nodelay"]),
+    (&["msg-more", "writev"], &["message-writes"]),
     (&["pipeline"], &["depth"]),
     (&["protocol", "socket"], &["transport"]),
-    (&["receive-buffer", "so-rcvbuf", "window"], &["rcvbuf"]),
+    (&["receive-buffer", "window"], &["rcvbuf"]),
+    (&["response-parts"], &["response-chunk"]),
     (&["reverse"], &["direction"]),
     (&["runtime"], &["time"]),
-    (&["send-buffer", "so-sndbuf"], &["sndbuf"]),
-    (&["sendfile"], &["send-from", "sendfile"]),
+    (&["send-buffer"], &["sndbuf"]),
+    (&["sendfile"], &["send-from", "message-writes", "sendfile"]),
     (&["encryption", "https", "ssl"], &["tls"]),
     (&["threads", "workers"], &["server-threads", "relay-threads", "flows"]),
     (&["verbose"], &["full"]),
@@ -64,11 +69,14 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     if let Some(found) = ours.into_iter().find_map(|ours| known.iter().find(|name| dashed(name) == *ours)) {
         return Some(found);
     }
+    // Options of sockets may be given by their names in C: SO_RCVLOWAT, TCP_INQ.
+    let plain = given.strip_prefix("so-").or(given.strip_prefix("tcp-")).unwrap_or(&given);
+    let distance = |name: &str| [&given, plain].map(|given| strsim::damerau_levenshtein(given, &dashed(name)));
     known
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&given, &dashed(name)), name))
+        .map(|name| (distance(name).into_iter().min(), name))
         .min()
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
+        .filter(|(distance, name)| *distance <= Some(1 + name.len() / 5))
         .map(|(_, name)| name)
 }
 
@@ -106,6 +114,8 @@ mod tests {
         assert_eq!(nearest("delay", ["nodelay", "link-delay"]), Some("link-delay"));
         assert_eq!(nearest("loss", ["slo", "link_loss"]), Some("link_loss"));
         assert_eq!(nearest("io_uring", ["epoll", "uring:plain"]), Some("uring:plain"));
+        assert_eq!(nearest("SO_RCVLOWAT", ["rcvbuf", "rcvlowat"]), Some("rcvlowat"));
+        assert_eq!(nearest("tcp-nodelay", ["nodelay", "inq"]), Some("nodelay"));
         check("parallel", Some("flows"));
         check("msg-size", Some("write-size"));
     }
