@@ -209,14 +209,6 @@ pub struct EngineReport {
     pub buffer_bytes: u64,
     /// Receives that brought the number of bytes still queued (`TCP_INQ`, `SO_INQ`).
     pub queued_counts: u64,
-    /// Receives that asked the kernel to map pages (`TCP_ZEROCOPY_RECEIVE`).
-    pub mapping_calls: u64,
-    /// Bytes that it mapped; the others were copied.
-    pub mapped_bytes: u64,
-    /// Polling time of its epoll descriptor (`EPIOCGPARAMS`), nanoseconds, if one was set.
-    pub epoll_busy_poll_ns: Option<u64>,
-    /// Time that it waited for a batch of completions (`min_wait_usec`), nanoseconds, if one was set.
-    pub min_wait_ns: Option<u64>,
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
     /// where it is unknown.
     pub kernel_threads_ns: Option<u64>,
@@ -224,8 +216,8 @@ pub struct EngineReport {
 
 sums!(EngineReport {
     system_calls, accepted, completions, multishot, out_of_buffers, bundled, zero_copy,
-    zero_copy_copied, copied_bytes, buffer_bytes, queued_counts, mapping_calls, mapped_bytes, kernel_threads_ns,
-} max { accepted_at_once, received_at_once, sent_at_once, epoll_busy_poll_ns, min_wait_ns });
+    zero_copy_copied, copied_bytes, buffer_bytes, queued_counts, kernel_threads_ns,
+} max { accepted_at_once, received_at_once, sent_at_once });
 
 #[cfg(test)]
 mod tests {

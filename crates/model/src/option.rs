@@ -53,8 +53,6 @@ pub enum ValueForm {
     Pipe,
     /// A CPU, as an int: that of the thread which uses the socket, where a switch is on.
     Cpu,
-    /// A value of the engine's epoll descriptor or ring, and not of a socket.
-    Engine,
 }
 
 /// Whether an option can be switched on the open sockets of a running program, and set back.
@@ -272,12 +270,5 @@ mod tests {
         let fast = ("fastopen", "256");
         check(&[("transport", "tcp"), ("connect_per_call", "off"), fast], &["use --connect-per-call"]);
         check(&[("transport", "tcp"), ("connect_per_call", "on"), fast], &[]);
-        let gathers = ("min_wait", "20us");
-        check(
-            &[("transport", "tcp"), ("flows", "1"), gathers],
-            &["--min-wait: min_wait_usec has no effect here: a thread"],
-        );
-        check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "4"), gathers], &["use more --flows"]);
-        check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "2"), gathers], &[]);
     }
 }

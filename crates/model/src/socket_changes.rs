@@ -261,7 +261,7 @@ impl SocketChanges {
 
 /// Whether options of this row can be set on the sockets of a program.
 fn is_changeable(row: &OptionRow) -> bool {
-    !matches!(row.form, ValueForm::Engine | ValueForm::Pipe | ValueForm::Cpu)
+    !matches!(row.form, ValueForm::Pipe | ValueForm::Cpu)
 }
 
 /// The changes that `NAME=LEVELS` names, in its order; `auto` is the same as `unset`.

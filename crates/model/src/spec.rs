@@ -250,9 +250,13 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("think", "think_time"),
 ];
 
-/// Whether a stored level has no meaning now: that of a factor that is gone, at which trials are as without it.
+/// Factors that are gone, each with the level at which trials are as without it.
+const GONE: &[(&str, &str)] =
+    &[("fd_table", "shared"), ("zerocopy_receive", "auto"), ("epoll_busy_poll", "auto"), ("min_wait", "auto")];
+
+/// Whether a stored level has no meaning now.
 fn is_void(name: &str, level: &Level) -> bool {
-    name == "fd_table" && (*level == Level::Absent || level.name() == Some("shared"))
+    GONE.iter().any(|(gone, usual)| *gone == name && (*level == Level::Absent || level.name() == Some(usual)))
 }
 
 /// The present name of a factor that is stored under this name; the name itself, where it was not renamed.

@@ -61,7 +61,6 @@ pub const MORE: &[TrialMetric] = &[
     metric("ns_per_call", "ns", |trial| ns_per_call(trial.ends.measuring()?)),
     metric("ns_per_write_call", "ns", |trial| trial.sink_side().and(trial.source_side()).and_then(ns_per_call)),
     metric(WRITER_COPIED, "share", |trial| copied_share(trial, EndRole::Source)),
-    metric(READER_MAPPED, "share", reader_mapped_share),
     metric("cpu_ns_per_byte", "ns/byte", Trial::cpu_ns_per_byte),
     metric("source_cpu_ns_per_byte", "ns/byte", |trial| end_cpu_ns_per_byte(trial.source_side()?)),
     metric("sink_cpu_ns_per_byte", "ns/byte", |trial| end_cpu_ns_per_byte(trial.sink_side()?)),
@@ -106,8 +105,6 @@ fn cpus_of_host(trial: &Trial, far: bool) -> Option<f64> {
 pub const RELAY_COPIED: &str = "relay_copied_share";
 /// Share of a writer's sends that asked for no copy and were copied.
 pub const WRITER_COPIED: &str = "writer_copied_share";
-/// Share of the bytes that a reader's kernel mapped, of a reader that asked for it.
-pub const READER_MAPPED: &str = "reader_mapped_share";
 
 const CPUS_OF_RELAY: TrialMetric = metric("relay_cpus", "CPUs", Trial::relay_cpus);
 const COPIED_BY_RELAY: TrialMetric = metric(RELAY_COPIED, "share", |trial| copied_share(trial, EndRole::Relay));
@@ -163,12 +160,6 @@ fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
 fn copied_share(trial: &Trial, end: EndRole) -> Option<f64> {
     let engine = trial.end(end)?.engine.as_deref()?;
     ratio(engine.zero_copy_copied, engine.zero_copy)
-}
-
-fn reader_mapped_share(trial: &Trial) -> Option<f64> {
-    let sink = trial.end(EndRole::Sink)?;
-    let engine = sink.engine.as_deref().filter(|engine| engine.mapping_calls > 0)?;
-    ratio(engine.mapped_bytes, sink.total_bytes)
 }
 
 /// Counts of datagrams at the sink.

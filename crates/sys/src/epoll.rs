@@ -132,39 +132,7 @@ impl Epoll {
         };
         errno::of_count(returned as libc::ssize_t)
     }
-
-    /// Makes waits poll the devices of the registered sockets for `micros` microseconds before they sleep (`EPIOCSPARAMS`,
-    /// Linux 6.9). The budget of a poll is the default, 8 packets. Returns the time in force.
-    ///
-    /// # Errors
-    ///
-    /// `ENOTTY` before Linux 6.9 and `EOPNOTSUPP` without `CONFIG_NET_RX_BUSY_POLL` (ioctl_eventpoll(2)).
-    pub fn set_busy_poll(&self, micros: u32) -> io::Result<u32> {
-        let mut parameters = BusyPollParameters { micros, budget: BUSY_POLL_BUDGET, prefer: 0, pad: 0 };
-        for request in [SET_BUSY_POLL, GET_BUSY_POLL] {
-            // SAFETY: both requests read or write one `struct epoll_params`, which lives through the call.
-            errno::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, &raw mut parameters) })?;
-        }
-        Ok(parameters.micros)
-    }
 }
-
-/// `struct epoll_params` (linux/eventpoll.h).
-#[repr(C)]
-struct BusyPollParameters {
-    micros: u32,
-    budget: u16,
-    prefer: u8,
-    /// Must be 0.
-    pad: u8,
-}
-
-/// `BUSY_POLL_BUDGET` (include/net/busy_poll.h).
-const BUSY_POLL_BUDGET: u16 = 8;
-
-/// `EPIOCSPARAMS` and `EPIOCGPARAMS`: `_IOW` and `_IOR` of type 0x8A, numbers 1 and 2, for 8 bytes.
-const SET_BUSY_POLL: u32 = 1 << 30 | 8 << 16 | 0x8A << 8 | 1;
-const GET_BUSY_POLL: u32 = 2 << 30 | 8 << 16 | 0x8A << 8 | 2;
 
 /// The longest timeout in milliseconds that is an int: rustix would take epoll_pwait2(2) for a longer one.
 const MILLISECONDS_MAX_NS: u64 = i32::MAX as u64 * 1_000_000;
@@ -192,15 +160,6 @@ mod tests {
         assert_eq!(wait(&epoll, &mut events, u64::MAX / 2), 1);
         assert_eq!(events.at(0).0, 7);
         assert!(events.at(0).1.intersects(Ready::IN) && !events.at(0).1.intersects(Ready::HUP));
-    }
-
-    #[test]
-    fn busy_poll_time_is_read_back() {
-        let epoll = Epoll::new().unwrap();
-        match epoll.set_busy_poll(50) {
-            Ok(in_force) => assert_eq!(in_force, 50),
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EOPNOTSUPP)), "{error}"),
-        }
     }
 
     #[test]

@@ -130,11 +130,6 @@ pub trait Flow {
     /// These bytes arrived. `false` ends the flow: they are wrong.
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
 
-    /// The same of bytes in memory that cannot be written. Only flows of readers take them.
-    fn received_in_place(&mut self, _bytes: &[u8]) -> bool {
-        false
-    }
-
     /// Whether the flow sends back the bytes that it received. The engine then keeps them, in order and without a copy if
     /// possible, until the flow [returns](Flow::returns) it. Never changes.
     fn echoes(&self) -> bool {

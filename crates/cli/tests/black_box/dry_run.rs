@@ -89,12 +89,9 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Stream, "outstanding") => {
             vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "1000")]
         }
-        (Workload::Stream, "epoll_busy_poll") => vec![("engine", "epoll"), ("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "incoming_cpu") => vec![("reuseport", "on")],
-        (Workload::Call, "epoll_busy_poll") => vec![("server_engine", "epoll")],
         (Workload::Stream, "max_loss") => vec![("engine", "plain"), ("read_size", "4K"), ("write_size", "1000")],
         (Workload::Stream, "every") => vec![("burst", "3"), ("read_size", "4K"), ("write_size", "64K")],
-        (Workload::Stream, "min_wait") => vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "64K")],
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],
@@ -104,7 +101,6 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Call, "quickack_again") => vec![("quickack", "on"), ("server_engine", "epoll")],
         (Workload::Call, "server_threads" | "server_engine") => vec![("server_engine", "epoll")],
         (Workload::Call, "read_once") => vec![("connect_per_call", "on")],
-        (Workload::Call, "min_wait") => vec![("server_engine", "uring:plain")],
         (Workload::Call, "client_threads") => vec![("client_engine", "epoll")],
         (Workload::Call, _) => Vec::new(),
         (Workload::Ring, "submit_batch") => vec![("entries", "64")],

@@ -80,17 +80,11 @@ fn fast_open_is_proven_where_it_is_allowed() {
 const ANSWERS: [(i32, &str); 3] =
     [(libc::EPERM, "CAP_NET_ADMIN"), (libc::ENOPROTOOPT, "lacks the option"), (libc::EINVAL, "choose another value")];
 
-/// `EPIOCSPARAMS` of linux/eventpoll.h.
-const EPIOCSPARAMS: u64 = 0x4008_8a01;
-
 /// The call by which an option of the table is set over a transport, and the text that names it in a reason.
 fn setting(row: &OptionRow, setter: EndRole, transport: &Transport) -> (Refused, &'static str) {
     match row.factor {
-        "epoll_busy_poll" => return (Refused::with(libc::SYS_ioctl, 1, EPIOCSPARAMS), row.name),
-        "min_wait" => return (Refused::call(libc::SYS_io_uring_setup), "io_uring"),
-        "zerocopy_receive" => return (Refused::option_read(libc::IPPROTO_TCP, 35), row.name),
         "pipe_size" => return (Refused::with(libc::SYS_fcntl, 1, libc::F_SETPIPE_SZ as u64), row.name),
-        _ => assert!(!matches!(row.form, ValueForm::Engine | ValueForm::Pipe), "{}: state its system call", row.factor),
+        _ => assert!(row.form != ValueForm::Pipe, "{}: state its system call", row.factor),
     }
     let congestion = matches!(row.factor, "congestion").then_some(example(row.factor));
     let (name, layer, number, _) =
@@ -100,18 +94,13 @@ fn setting(row: &OptionRow, setter: EndRole, transport: &Transport) -> (Refused,
 
 /// The command that asks for an option.
 fn words(workload: Workload, transport: &str, row: &OptionRow) -> String {
-    let engine = match row.factor {
-        "epoll_busy_poll" => "epoll",
-        "min_wait" => "uring:plain",
-        _ => "blocking",
-    };
     let flag = factor::find(row.factor).unwrap().flag();
     // A switch without `auto` is off by default.
     let usual = if matches!(row.kind, LevelKind::Switch { auto: false }) { "off" } else { "auto" };
     let with = if row.factor == "incoming_cpu" { "--reuseport on" } else { "" };
     let of_workload = match workload {
-        Workload::Call => format!("call --profile echo --flows 2 --client-engine blocking --server-engine {engine}"),
-        _ => format!("stream --profile drain --engine {engine}"),
+        Workload::Call => "call --profile echo --flows 2 --client-engine blocking --server-engine blocking",
+        _ => "stream --profile drain --engine blocking",
     };
     format!(
         "{of_workload} --transport {transport} --placement unpinned --{flag} {usual},{} {with} --trial-time 10ms --blocks 2 \
@@ -142,18 +131,12 @@ fn check_refused(workload: Workload, name: &str, row: &OptionRow, (errno, next):
     let (call, named) = setting(row, setter, &transport);
     let bench = Bench::new();
     let ran = refusing_kernel::run(&bench, &[call], errno, &words(workload, name, row));
-    // Without io_uring nothing of this command can be measured.
-    if row.factor == "min_wait" {
-        ran.exits(2).complains(&["io_uring", "use --engine epoll"]);
-        return;
-    }
     // Without `auto` both levels are set; and a busy machine may let no call end within a short window.
     assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");
     let document = bench.run("report 1 --format json").json();
     let reasons = reasons(&document, row.factor);
     assert!(!reasons.is_empty(), "{}: {ran}", row.factor);
-    let has_own_words =
-        matches!(row.factor, "congestion" | "fastopen") || matches!(row.form, ValueForm::Engine | ValueForm::Pipe);
+    let has_own_words = matches!(row.factor, "congestion" | "fastopen") || row.form == ValueForm::Pipe;
     for reason in reasons {
         assert!(reason.contains(named) && (has_own_words || reason.contains(next)), "{}: {reason}", row.factor);
         let shown = reason.split_whitespace().collect::<Vec<_>>().join(" ");

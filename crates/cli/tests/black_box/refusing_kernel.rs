@@ -35,11 +35,6 @@ impl Refused {
         Refused { call: libc::SYS_setsockopt, arguments: [Some((1, level as u64)), Some((2, number as u64))] }
     }
 
-    /// getsockopt(2) of an option.
-    pub const fn option_read(level: i32, number: i32) -> Refused {
-        Refused { call: libc::SYS_getsockopt, ..Refused::option(level, number) }
-    }
-
     fn rule(&self) -> Option<SeccompRule> {
         let is = |(at, value)| SeccompCondition::new(at, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value);
         let conditions: Vec<_> = self.arguments.into_iter().flatten().map(|argument| is(argument).unwrap()).collect();

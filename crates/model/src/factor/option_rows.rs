@@ -293,19 +293,6 @@ macro_rules! with_option_rows {
             sites: |_| (&[EndRole::Source], When::Early),
             beyond_loopback: beyond_loopback(is_set, "loopback copies every zero-copy send; a network card may not"),
         },
-        /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
-        zerocopy_receive: bool = OPTION {
-            defaults: stream("auto"),
-            summary: "TCP_ZEROCOPY_RECEIVE: on, off or auto (off)",
-            details: "at the reader, with --engine blocking; the report has the share of bytes that the kernel mapped",
-            fits: |transport| matches!(transport, Transport::Tcp | Transport::Tcp6),
-            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
-        } sets other_option("TCP_ZEROCOPY_RECEIVE") {
-            switching: IN_ITS_CALLS,
-            form: ValueForm::Engine,
-            sites: |_| (&[EndRole::Sink], When::Early),
-            no_effect: |spec| over_loopback(spec, "the kernel maps only pages that a network card filled, and copies the rest"),
-        },
         /// `TCP_INQ`, or `SO_INQ` over Unix sockets.
         inq: bool = OPTION {
             defaults: stream("auto"),
@@ -333,34 +320,6 @@ macro_rules! with_option_rows {
             form: ValueForm::Cpu,
             sites: |_| (&[EndRole::Server], When::Early),
             of_listener: true,
-        },
-        /// `EPIOCSPARAMS`, nanoseconds.
-        epoll_busy_poll: u64 = OPTION {
-            kind: SHORT_TIME,
-            summary: "EPIOCSPARAMS: polling time of epoll, or auto (off)",
-            details: "epoll_wait(2) of the reader or the server polls the device for this time; Linux 6.9 and later",
-            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Epoll(_))), text: "--engine epoll (in call: --server-engine epoll)" }),
-        } sets other_option("EPIOCSPARAMS") {
-            switching: IN_ITS_CALLS,
-            form: ValueForm::Engine,
-            unit: MICROSECONDS,
-            sites: |_| (&[EndRole::Sink, EndRole::Server], When::Early),
-            no_effect: |spec| over_loopback(spec, NO_QUEUE),
-            why: "the kernel counts whole microseconds",
-        },
-        /// `min_wait_usec` of io_uring, nanoseconds.
-        min_wait: u64 = OPTION {
-            kind: SHORT_TIME,
-            summary: "min_wait_usec of io_uring: batching time, or auto (off)",
-            details: "the reader or the server waits this long for a completion of each connection; Linux 6.12 and later",
-            fits: CONNECTIONS,
-            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Uring(_))), text: "--engine uring:plain (in call: --server-engine uring:plain)" }),
-        } sets other_option("min_wait_usec") {
-            form: ValueForm::Engine,
-            unit: MICROSECONDS,
-            sites: |_| (&[EndRole::Sink, EndRole::Server], When::Early),
-            no_effect: with_one_connection,
-            why: "the kernel counts whole microseconds",
         },
         /// Capacity of the pipe, bytes.
         pipe_size: u64 = OPTION {

@@ -96,12 +96,7 @@ fn shares_threads(engine: Option<Engine>) -> bool {
     !engine.is_some_and(Engine::has_thread_a_flow)
 }
 
-/// Whether the engine of a stream, or of the server of a call, is of a kind.
-fn reads_with(spec: &Spec, is_so: fn(Engine) -> bool) -> bool {
-    [spec.engine(), spec.server_engine()].into_iter().flatten().any(is_so)
-}
-
-/// The same by its abilities.
+/// Whether the engine of a stream, or of the server of a call, has an ability.
 fn reader_can(spec: &Spec, can: fn(&Abilities) -> bool) -> bool {
     [spec.engine(), spec.server_engine()].into_iter().flatten().any(|engine| can(engine.can()))
 }
@@ -186,12 +181,6 @@ fn without_loss(spec: &Spec) -> Option<&'static str> {
 /// Connections are made before the measured window.
 fn once_per_flow(spec: &Spec) -> Option<&'static str> {
     (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
-}
-
-/// A thread with one connection has nothing to gather.
-fn with_one_connection(spec: &Spec) -> Option<&'static str> {
-    let is_alone = spec.flows().unwrap_or(1) <= spec.server_threads().unwrap_or(1);
-    is_alone.then_some("a thread with one connection waits for its next completion alone: use more --flows")
 }
 
 /// A variant over IPv6.

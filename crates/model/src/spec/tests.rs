@@ -97,6 +97,8 @@ fn only_known_levels_are_continued() {
     check("fd_table", "private".into(), false);
     // As trials are without it: no difference to be shown.
     check("fd_table", "shared".into(), true);
+    check("zerocopy_receive", Level::auto(), true);
+    check("min_wait", 20_000.into(), false);
     assert!(!Spec::from([("fd_table", "shared".into())]).states("fd_table"));
 }
 

@@ -2,11 +2,11 @@
 fn example(option: &str) -> &'static str {
     match option {
         "nodelay" | "quickack" | "cork" | "txrehash" | "prefer_busy_poll" => "off",
-        "reuseport" | "quickack_again" | "zerocopy" | "zerocopy_receive" | "inq" | "incoming_cpu" => "on",
+        "reuseport" | "quickack_again" | "zerocopy" | "inq" | "incoming_cpu" => "on",
         // Built into every kernel and allowed for every user.
         "congestion" => "reno",
         "linger" | "defer_accept" => "1",
-        "busy_poll" | "epoll_busy_poll" => "50us",
+        "busy_poll" => "50us",
         "pacing_rate" => "1Gbit",
         "rto_min" | "delack_max" => "40ms",
         "rto_max" => "5s",
@@ -14,7 +14,6 @@ fn example(option: &str) -> &'static str {
         "tos" => "184",
         "busy_poll_budget" => "4",
         "fastopen" => "256",
-        "min_wait" => "20us",
         _ => "64K",
     }
 }

@@ -79,8 +79,6 @@ pub struct Ring {
     /// Whether sends ask the kernel not to copy.
     zero_copy: bool,
     enter_flags: EnterFlags,
-    /// How long a wait for several completions gathers them, microseconds; 0: until all are there.
-    min_wait_us: u32,
 }
 
 impl Ring {
@@ -109,7 +107,6 @@ impl Ring {
             counts: RingCounts::default(),
             zero_copy: false,
             enter_flags,
-            min_wait_us: 0,
         })
     }
 
@@ -121,19 +118,6 @@ impl Ring {
     /// Operations that have not completed for the last time.
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()
-    }
-
-    /// Has waits for several completions end after this time if at least one is there (`min_wait_usec`, Linux 6.12).
-    ///
-    /// # Errors
-    ///
-    /// `EOPNOTSUPP` if the kernel is older.
-    pub fn set_min_wait(&mut self, micros: u32) -> io::Result<()> {
-        if !self.io.params().is_feature_min_timeout() {
-            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-        }
-        self.min_wait_us = micros;
-        Ok(())
     }
 
     /// Submits what is queued and waits until `want` completions are there, at most so long.
@@ -162,7 +146,7 @@ impl Ring {
         }
         self.counts.system_calls += 1;
         let done = match timeout_ns {
-            None if want <= 1 => {
+            None => {
                 // SAFETY: no argument is passed, so the kernel reads no memory but the queue's.
                 unsafe { self.io.submitter().enter::<libc::sigset_t>(queued, want, flags.bits(), None) }
             }
@@ -180,8 +164,7 @@ impl Ring {
         }
     }
 
-    /// Enters with a time limit, or with the time for which completions gather. The kernel reads these from memory, which takes
-    /// a part of the time of a short operation.
+    /// Enters with a time limit. The kernel reads it from memory, which takes a part of the time of a short operation.
     fn enter_bounded(
         &mut self,
         (queued, want): (u32, u32),
@@ -192,7 +175,6 @@ impl Ring {
             .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
             .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
         let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
-        let args = if want > 1 { args.min_wait_usec(self.min_wait_us) } else { args };
         // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
         // the Timespec behind it; both live through the call.
         unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) }

@@ -125,9 +125,7 @@ fn serve(
         let buffer_size = engine::message_buffer(setup.server_engine(), setup.read_size());
         let station = Station {
             listener: Some(listener),
-            epoll_busy_poll_ns: setup.spec.epoll_busy_poll(),
             tls: tls::by_library(setup, TlsRole::Server),
-            min_wait_ns: setup.spec.min_wait(),
             ..Station::new(buffer_size, abort, stop_requested)
         };
         let driven = engine::drive(setup.server_engine(), &mut party, station, &mut meter);

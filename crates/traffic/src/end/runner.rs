@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level};
+use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
@@ -99,17 +99,6 @@ impl ThreadReport {
     pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> ThreadReport {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
-        let mut of_engine = Vec::new();
-        if let Some(engine) = engine {
-            let maps = (engine.mapping_calls > 0).then_some(Level::Switch(true));
-            let [busy_poll, wait] = [engine.epoll_busy_poll_ns, engine.min_wait_ns].map(|ns| ns.map(Level::Number));
-            of_engine = vec![("zerocopy_receive", maps), ("epoll_busy_poll", busy_poll), ("min_wait", wait)];
-        }
-        for (factor, level) in of_engine.into_iter().filter_map(|(factor, level)| Some((factor, level?))) {
-            for (_, row) in &mut rows {
-                Arc::make_mut(&mut row.options).levels.insert(factor.into(), level.clone());
-            }
-        }
         if let Some((_, first)) = rows.first_mut() {
             let EndCounts { total_bytes, verified_bytes, .. } = first.counts;
             first.counts = EndCounts { total_bytes, verified_bytes, ..window.counts() };

@@ -93,10 +93,6 @@ fn fit(setup: &Setup) -> Result<(), EndError> {
     if !engine.carries(EngineEnd::Stream, transport) {
         return Err(EndError::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
     }
-    if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
-        let why = "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
-        return Err(EndError::Missing(why.into()));
-    }
     tls::fit(setup)?;
     urgent::fit(setup)
 }

@@ -59,14 +59,10 @@ pub struct Station<'a> {
     pub listener: Option<BorrowedFd<'a>>,
     /// Most bytes of one receive.
     pub buffer_size: usize,
-    /// Polling time of the epoll descriptor (`EPIOCSPARAMS`), nanoseconds, if the engine has one.
-    pub epoll_busy_poll_ns: Option<u64>,
     /// Whether sends have `MSG_ZEROCOPY`, if the engine is epoll.
     pub zero_copy: bool,
     /// How a library encrypts connections, if one does: `blocking` and `epoll` can.
     pub tls: Option<TlsRole>,
-    /// How long a ring gathers completions (`min_wait_usec`), nanoseconds, if the engine has one.
-    pub min_wait_ns: Option<u64>,
     /// Set by the watchdog: leave at once. Checked after every interrupted or empty wait.
     pub abort: &'a AtomicBool,
     /// Set to stop an end that has no schedule of its own.
@@ -74,15 +70,13 @@ pub struct Station<'a> {
 }
 
 impl<'a> Station<'a> {
-    /// Without a listening socket, and with the kernel's usual way to wait.
+    /// Without a listening socket.
     pub fn new(buffer_size: usize, abort: &'a AtomicBool, stop_requested: &'a AtomicBool) -> Station<'a> {
         Station {
             listener: None,
             buffer_size,
-            epoll_busy_poll_ns: None,
             zero_copy: false,
             tls: None,
-            min_wait_ns: None,
             abort,
             stop_requested,
         }
@@ -119,8 +113,6 @@ pub enum FlowMode<'s> {
     ZeroCopy,
     /// By sendfile(2); the flow only sends.
     SendFile(&'s SourceFile),
-    /// By `TCP_ZEROCOPY_RECEIVE`; the flow only receives.
-    Mapped,
     /// In encrypted records.
     Encrypted(&'s mut Session),
 }

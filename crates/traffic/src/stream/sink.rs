@@ -144,11 +144,6 @@ impl Flow for SinkFlow {
     // The loop of the null engine, by which all others are judged, has little else.
     #[inline(always)]
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.received_in_place(bytes)
-    }
-
-    #[inline(always)]
-    fn received_in_place(&mut self, bytes: &[u8]) -> bool {
         if self.is_busy {
             self.work_on(bytes);
         }

@@ -55,8 +55,8 @@ fn unfit(setup: &Setup) -> Option<String> {
         _ if calls && setup.far.is_some() => {
             Some(format!("calls between two hosts are not encrypted: use --tls none, or stream with --tls {tls}"))
         }
-        _ if [setup.spec.zerocopy(), setup.spec.zerocopy_receive(), setup.spec.inq()].contains(&Some(true)) => {
-            Some("encrypted bytes are copied: leave out --zerocopy, --zerocopy-receive and --inq, or --tls".into())
+        _ if [setup.spec.zerocopy(), setup.spec.inq()].contains(&Some(true)) => {
+            Some("encrypted bytes are copied: leave out --zerocopy and --inq, or --tls".into())
         }
         _ if !matches!(setup.message_writes(), MessageWrites::Separate | MessageWrites::Copy) => Some(format!(
             "encrypted messages are not written by --message-writes {}: use separate or copy, or --tls none",

@@ -40,18 +40,13 @@ pub(crate) fn wanted(spec: &Spec, (setter, moment): (EndRole, Moment), transport
                 (Moment::Accepted, When::Early) => !transport.is_tcp(),
             }
     };
-    let rows = OPTIONS.iter().filter(|row| is_of_socket(row) && (row.fits)(transport) && is_wanted(row));
+    let rows = OPTIONS.iter().filter(|row| (row.fits)(transport) && is_wanted(row));
     // A switch without `auto` is off in the kernel until it is turned on.
     let is_off = |row: &OptionRow, value: &Value| {
         matches!((row.kind, value), (LevelKind::Switch { auto: false }, Value::Switch(false)))
     };
     let asked = rows.filter_map(|row| Some((row, asked(row, spec)?))).filter(|(row, value)| !is_off(row, value));
     asked.map(|(row, value)| known(row, setter, transport).to(value)).collect()
-}
-
-/// Whether a row is an option of sockets or pipes, and not of an engine's descriptor.
-fn is_of_socket(row: &OptionRow) -> bool {
-    row.form != ValueForm::Engine
 }
 
 /// The options of one of several listening sockets: where an option is the CPU of the socket's thread, it gets that CPU.
@@ -101,7 +96,7 @@ fn read<'a>(
     rows: impl Iterator<Item = &'a OptionRow>,
 ) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
-    for row in rows.filter(|row| is_of_socket(row) && (row.readable)(transport) && (row.fits)(transport)) {
+    for row in rows.filter(|row| (row.readable)(transport) && (row.fits)(transport)) {
         if let Ok(value) = option::read(fd, known(row, setter, transport)) {
             effective.levels.insert(row.factor.to_owned(), level(row, value, spec));
         }
@@ -122,8 +117,6 @@ pub(crate) fn known(row: &OptionRow, setter: EndRole, transport: &Transport) -> 
         ValueForm::Linger => Form::Linger,
         ValueForm::Pipe => Form::Pipe,
         ValueForm::Cpu => Form::Cpu,
-        // The engine sets it; no socket has it.
-        ValueForm::Engine => Form::Int,
     };
     KernelOption { name, place: (layer as i32, number), form, suffix: row.unit.1 }
 }
@@ -294,7 +287,6 @@ mod tests {
         check("rcvbuf", "64K", "unix", "SO_RCVBUF=65536");
         check("inq", "on", "mptcp", "TCP_INQ=true");
         check("inq", "on", "unix", "SO_INQ=true");
-        check("epoll_busy_poll", "50us", "tcp", "");
         check("linger", "1", "tcp", "SO_LINGER=1s");
         check("pipe_size", "64K", "pipe", "F_SETPIPE_SZ=65536");
     }

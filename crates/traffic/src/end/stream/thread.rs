@@ -214,7 +214,6 @@ fn mode<'s>(setup: &Setup, side: Side, file: Option<&'s SourceFile>) -> Result<F
     match (setup.engine(), side) {
         (Engine::Null, _) => Ok(FlowMode::Nothing),
         (Engine::Blocking, Side::Source) if is_on(setup.spec.zerocopy()) => Ok(FlowMode::ZeroCopy),
-        (Engine::Blocking, Side::Sink) if is_on(setup.spec.zerocopy_receive()) => Ok(FlowMode::Mapped),
         (Engine::Blocking, Side::Sink) if is_on(setup.spec.inq()) => Ok(FlowMode::QueuedCounts),
         (Engine::Blocking, _) if matches!(setup.transport(), Transport::Source(_)) => Ok(FlowMode::Endless),
         (Engine::Blocking, _) => Ok(FlowMode::Usual),
@@ -226,8 +225,6 @@ fn mode<'s>(setup: &Setup, side: Side, file: Option<&'s SourceFile>) -> Result<F
 fn station<'a>(setup: &Setup, side: Side, flags: &'a Flags) -> Station<'a> {
     Station {
         zero_copy: setup.spec.zerocopy() == Some(true) && side == Side::Source,
-        epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
-        min_wait_ns: setup.spec.min_wait().filter(|_| side == Side::Sink),
         ..Station::new(setup.read_size(), &flags.abort, &flags.stop_requested)
     }
 }

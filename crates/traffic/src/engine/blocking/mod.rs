@@ -15,9 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::zero_copy::{self, MappedReceive, MappedReceiver};
-use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
+use bytegauge_sys::{file, io as sys_io, pipe, socket, socket_memory, zero_copy};
 use socket2::SockRef;
 
 use crate::EndError;
@@ -65,8 +63,7 @@ impl Flow for Always {
 /// Runs one flow until its time is up. Returns the counts of the mode's calls, if it has any.
 ///
 /// # Errors
-/// [`EndError::Io`] when a call failed for another reason than the connection's end, [`EndError::Missing`] if the kernel lacks the
-/// mode, [`EndError::Impossible`] without a connection.
+/// [`EndError::Io`] when a call failed for another reason than the connection's end, [`EndError::Impossible`] without a connection.
 pub fn run<F: Flow>(
     mode: FlowMode<'_>,
     flow: &mut F,
@@ -97,7 +94,6 @@ pub fn run<F: Flow>(
         (FlowMode::SendFile(file), Some(fd)) => {
             carry(SendFileIo { fd, file, offset: 0, left: 0, calls: 0 }, flow, slot, meter)
         }
-        (FlowMode::Mapped, Some(fd)) => receive_mapped(flow, fd, slot, meter),
         (FlowMode::Encrypted(session), Some(fd)) => run_tls(flow, fd, slot, session, meter),
     }
 }
@@ -279,79 +275,8 @@ impl FlowIo for QueuedCountsIo<'_> {
     }
 }
 
-// The blocking engine in its special modes: a reader has the kernel map pages (`TCP_ZEROCOPY_RECEIVE`); a writer sends from the
-// page cache (sendfile(2)), or with `MSG_ZEROCOPY` from two memories by turns.
-
-struct MappedIo<'a> {
-    fd: BorrowedFd<'a>,
-    receiver: MappedReceiver,
-    /// Bytes to copy before pages can be mapped again.
-    to_copy: usize,
-    /// Whether the last call found nothing, and then the connection became readable.
-    has_waited: bool,
-    /// Whether the kernel refused the first mapping.
-    is_refused: bool,
-    report: EngineReport,
-}
-
-impl FlowIo for MappedIo<'_> {
-    /// Maps or copies the next bytes; waits for some where there are none.
-    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
-        if self.to_copy > 0 {
-            self.report.system_calls += 1;
-            let most = self.to_copy.min(buffer.len());
-            let n = socket::receive(self.fd, &mut buffer[..most])?;
-            self.to_copy -= n;
-            if n > 0 {
-                meter.count(n, most);
-            }
-            return Ok(deliver(flow, &mut buffer[..n]));
-        }
-        self.report.system_calls += 1;
-        self.report.mapping_calls += 1;
-        let has_waited = std::mem::take(&mut self.has_waited);
-        let MappedReceive { mapped, to_copy } = match self.receiver.receive(self.fd) {
-            Err(error) if error.raw_os_error() == Some(errno::EIO) => return Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
-            found => found.inspect_err(|_| self.is_refused = self.report.mapping_calls == 1)?,
-        };
-        self.to_copy = to_copy;
-        self.report.mapped_bytes += mapped as u64;
-        if mapped > 0 {
-            meter.count(mapped, buffer.len());
-            return Ok((!flow.received_in_place(self.receiver.bytes())).then_some(Stop::Refused));
-        }
-        if to_copy == 0 && has_waited {
-            // A connection that ended is readable too: recv(2) shows why.
-            self.to_copy = buffer.len();
-        } else if to_copy == 0 {
-            self.report.system_calls += 1;
-            match socket::wait(self.fd, Until::Readable, WAIT_MAX_NS)? {
-                Some(_) => self.has_waited = true,
-                None => return Err(io::ErrorKind::Interrupted.into()),
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// Reads until the flow's time is up.
-fn receive_mapped<F: Flow>(
-    flow: &mut F,
-    fd: BorrowedFd<'_>,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let refused = |error: &dyn std::fmt::Display| {
-        EndError::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
-    };
-    let receiver = MappedReceiver::new(fd, slot.buffer.len()).map_err(|error| refused(&error))?;
-    let report = EngineReport::default();
-    let mut io = MappedIo { fd, receiver, to_copy: 0, has_waited: false, is_refused: false, report };
-    match run_on(&mut io, flow, slot, meter) {
-        Err(EndError::Io { source, .. }) if io.is_refused => Err(refused(&source)),
-        stopped => Ok((stopped?, Some(io.report))),
-    }
-}
+// The blocking engine in its special modes: a writer sends from the page cache (sendfile(2)), or with `MSG_ZEROCOPY` from two memories
+// by turns.
 
 /// The message that is sent, and the place in the stream.
 struct SendFileIo<'a> {

@@ -51,7 +51,6 @@ pub(super) fn drive<P: Party>(
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
     let epoll = Epoll::new().map_err(EndError::io("opening an epoll descriptor"))?;
-    let busy_poll_ns = station.epoll_busy_poll_ns.map(|ns| poll_devices(&epoll, ns)).transpose()?;
     let port = Readiness {
         mode,
         epoll,
@@ -62,7 +61,6 @@ pub(super) fn drive<P: Party>(
         fresh_of: LISTENER,
     };
     let mut driver = Driver::new(port, party, station, meter)?;
-    driver.report.epoll_busy_poll_ns = busy_poll_ns;
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
     let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.unsent.len()).sum();
@@ -202,15 +200,4 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), EndError> {
     driver.report.accepted += accepted;
     driver.report.accepted_at_once = driver.report.accepted_at_once.max(accepted);
     Ok(())
-}
-
-/// Has waits poll the devices for a time, and returns the time that the kernel keeps.
-fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, EndError> {
-    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
-    epoll.set_busy_poll(micros).map(|in_force| u64::from(in_force) * 1000).map_err(|error| {
-        EndError::Missing(format!(
-            "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
-             --epoll-busy-poll"
-        ))
-    })
 }

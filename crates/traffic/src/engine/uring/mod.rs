@@ -52,12 +52,9 @@ pub(super) fn drive<P: Party>(
 ) -> Result<(Stop, EngineReport), EndError> {
     let poll_idle_ms = mode.sqpoll.then_some(POLL_IDLE_MS);
     let setup = RingSetup { entries: ENTRIES, completions: COMPLETIONS, poll_idle_ms };
-    let mut ring = Ring::open(&setup)?;
+    let ring = Ring::open(&setup)?;
     for feature in features(mode.kind) {
         ring.require(*feature)?;
-    }
-    if let Some(ns) = station.min_wait_ns {
-        gather_completions(&mut ring, ns)?;
     }
     let before = ring.counts();
     if let Some(listener) = station.listener {
@@ -65,7 +62,6 @@ pub(super) fn drive<P: Party>(
     }
     let port = RingPort::new(mode.kind, ring, station.buffer_size.max(1))?;
     let mut driver = Driver::new(port, party, station, meter)?;
-    driver.report.min_wait_ns = station.min_wait_ns.map(|ns| ns.div_ceil(1000) * 1000);
     let stopped = driver.drive();
     let counts = driver.port.ring.counts();
     driver.report.system_calls += counts.system_calls - before.system_calls;
@@ -73,19 +69,6 @@ pub(super) fn drive<P: Party>(
     driver.report.buffer_bytes = driver.port.ring.buffer_bytes() as u64;
     driver.report.kernel_threads_ns = uring::helper_cpu_ns();
     stopped.map(|stop| (stop, driver.report))
-}
-
-/// Most completions that a wait gathers with `min_wait_usec`.
-const GATHERED_MAX: usize = 64;
-
-/// Has waits gather completions for a time.
-fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), EndError> {
-    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
-    ring.set_min_wait(micros).map_err(|error| {
-        EndError::Missing(format!(
-            "min_wait_usec={micros}us: {error}: it needs Linux 6.12 or later: leave out --min-wait"
-        ))
-    })
 }
 
 /// The requirement of a mode that this machine lacks, if any; checked before a plan is made.
@@ -158,11 +141,8 @@ impl Port for RingPort {
     fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, EndError> {
         let flows = driver.live;
         driver.port.offer_for(flows);
-        // Each connection has an operation in flight.
-        let batch = if driver.station.min_wait_ns.is_some() { flows.clamp(1, GATHERED_MAX) as u32 } else { 1 };
-        let want = if timeout_ns > 0 { batch } else { 0 };
-        let timeout_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
-        driver.port.ring.wait(want, timeout_ns).map_err(EndError::io("waiting in io_uring"))?;
+        let limit_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
+        driver.port.ring.wait(u32::from(timeout_ns > 0), limit_ns).map_err(EndError::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
         while let Some(completion) = driver.port.ring.reap() {
             driver.on_completion(completion)?;
