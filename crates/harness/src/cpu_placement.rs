@@ -32,7 +32,7 @@ pub fn cpus(factors: &Spec, topology: &Topology, swapped: bool) -> BTreeMap<EndR
         Some(RelayPlacement::Own) => own.into_iter().collect(),
         Some(RelayPlacement::Client) => here.clone(),
         Some(RelayPlacement::Server) => there.clone(),
-        Some(RelayPlacement::Unpinned | RelayPlacement::Follows) | None => Vec::new(),
+        Some(RelayPlacement::Unpinned) | None => Vec::new(),
     };
     let cpus = |role: &EndRole| match role.side() {
         // A program of the user's with a server.

@@ -143,7 +143,6 @@ names! {
         Own = "own": "a CPU that neither end uses",
         Client = "client": "the CPU of the end that connects: source or client",
         Server = "server": "the CPU of the end that accepts: sink or server",
-        Follows = "follows": "each thread moves to the CPU on which its bulk data arrives (SO_INCOMING_CPU); needs a thread per direction",
     }
 }
 

@@ -2,8 +2,7 @@
 //! comparison.
 
 use bytegauge_model::{
-    CellKind, Level, Placement, ProgramRole, RelayMethod, RelayPlacement, RelayThreads, RunningRelay, Spec, Transport,
-    Workload,
+    CellKind, Level, Placement, ProgramRole, RelayMethod, RelayPlacement, RunningRelay, Spec, Transport, Workload,
 };
 
 use crate::missing_features::Catalog;
@@ -59,17 +58,8 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     }
     let place: RelayPlacement = levels.relay_placement()?;
     let ends: Placement = levels.placement()?;
-    let goes = || {
-        levels.relay_or_direct().is_some_and(RelayMethod::has_threads)
-            && levels.relay_threads() == Some(RelayThreads::Direction)
-    };
     match (place, ends) {
-        (RelayPlacement::Follows, _) if !goes() => Some(
-            "--relay-placement follows needs a method with a thread per direction: use --relay \
-             hybrid, splice, sendfile, read-write or readv-writev with --relay-threads direction"
-                .into(),
-        ),
-        (RelayPlacement::Unpinned | RelayPlacement::Follows, _) => None,
+        (RelayPlacement::Unpinned, _) => None,
         (_, Placement::Unpinned) => Some(format!(
             "--relay-placement {place} is relative to the CPUs of the ends, which are unpinned: use --relay-placement \
              unpinned, or another --placement"

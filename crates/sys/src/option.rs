@@ -67,8 +67,6 @@ pub const RECEIVE_BUFFER: KernelOption = int(libc::SOL_SOCKET, libc::SO_RCVBUF, 
 pub const SEND_BUFFER_FORCE: KernelOption = int(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
 /// `SO_RCVBUFFORCE`, bytes; doubled, not clamped. Needs `CAP_NET_ADMIN`.
 pub const RECEIVE_BUFFER_FORCE: KernelOption = int(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
-/// `SO_INCOMING_CPU`: the CPU that last processed a segment of this connection (socket(7)).
-pub const INCOMING_CPU: KernelOption = int(libc::SOL_SOCKET, libc::SO_INCOMING_CPU, "SO_INCOMING_CPU");
 /// `SO_REUSEPORT`.
 pub const REUSE_PORT: KernelOption = flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT");
 /// `SO_LINGER`, seconds that close may wait; 0 resets the connection on close, off closes it in the background.

@@ -29,8 +29,8 @@ macro_rules! with_engine_and_size_rows {
             role: Role::Condition,
             defaults: both("unpinned"),
             heading: "relay at",
-            summary: "CPU of the relay: unpinned, own, client, server, …",
-            details: "own: a CPU that neither end uses; follows: the CPU where the data arrives; needs --relay",
+            summary: "CPU of the relay: unpinned, own, client or server",
+            details: "own: a CPU that neither end uses; needs --relay",
         },
         /// The agent on whose host the relays run, if that is not this one.
         relay_host: Place = RELAYS {

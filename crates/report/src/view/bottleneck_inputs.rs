@@ -188,9 +188,7 @@ fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
         return None;
     }
     let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.relay_threads() == Some(RelayThreads::One);
-    let pinned = levels
-        .relay_placement()
-        .is_some_and(|place| !matches!(place, RelayPlacement::Unpinned | RelayPlacement::Follows));
+    let pinned = levels.relay_placement().is_some_and(|place| place != RelayPlacement::Unpinned);
     let each = if levels.workload() == Workload::Call { 2 } else { 1 };
     let threads = if method.is_some() { flows(levels) * each } else { u64::MAX };
     let ends = [source_sums(&known.settled.trials), sink_sums(&known.settled.trials)];

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 use std::time::Duration;
 
-use bytegauge_model::{EngineReport, RelayPlacement};
+use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::option::{self, Value};
 use bytegauge_sys::socket::{self, During, Until};
-use bytegauge_sys::{affinity, io as sys_io};
+use bytegauge_sys::io as sys_io;
 
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, reset_when_closed};
 use crate::meter::Meter;
@@ -214,26 +213,16 @@ impl ThreadShared<'_> {
 pub(super) fn copy_by<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
-    let follows = way.setup.spec.relay_placement() == Some(RelayPlacement::Follows);
-    let mut follower = follows.then(Follower::default);
-    copy_loop(way, &mut method, &mut share, follower.as_mut())
+    copy_loop(way, &mut method, &mut share)
 }
 
 /// The loop (`cargo xtask hot-loops`).
 #[inline(never)]
-fn copy_loop<H: CopyMethod>(
-    way: &mut ThreadWay<'_>,
-    method: &mut H,
-    share: &mut Share,
-    mut follower: Option<&mut Follower>,
-) -> io::Result<()> {
+fn copy_loop<H: CopyMethod>(way: &mut ThreadWay<'_>, method: &mut H, share: &mut Share) -> io::Result<()> {
     loop {
         match method.take(way.from()) {
             Ok(0) => return Ok(()),
             Ok(n) => {
-                if let Some(follower) = &mut follower {
-                    follower.took(way.from(), n);
-                }
                 share.count(n, method.room());
                 way.passed.taken += n as u64;
             }
@@ -252,85 +241,5 @@ fn copy_loop<H: CopyMethod>(
                 Err(error) => return Err(error),
             }
         }
-    }
-}
-
-/// Calls between two checks.
-const CALLS: u32 = 64;
-
-/// Average bytes per call from which a flow counts as bulk.
-const BULK: usize = 32 << 10;
-
-/// Moves a thread to the CPU where its data arrives: for bulk data, reading there is faster since the bytes are in its cache.
-///
-/// `SO_INCOMING_CPU` (socket(7)) is the CPU on which the last segment of a connection was processed. Read once in many
-/// calls, its cost is not measurable. Small messages are no reason to move.
-#[derive(Debug, Default)]
-struct Follower {
-    calls: u32,
-    bytes: usize,
-    at: Option<usize>,
-}
-
-impl Follower {
-    /// Bytes were taken from a socket: moves the thread to its CPU, if due.
-    #[inline]
-    fn took(&mut self, from: BorrowedFd<'_>, bytes: usize) {
-        self.calls += 1;
-        self.bytes += bytes;
-        if self.calls == CALLS {
-            self.check(from);
-        }
-    }
-
-    #[cold]
-    fn check(&mut self, from: BorrowedFd<'_>) {
-        let is_bulk = self.bytes >= BULK * CALLS as usize;
-        (self.calls, self.bytes) = (0, 0);
-        let Ok(Value::Number(cpu)) = option::read(from, option::INCOMING_CPU) else { return };
-        let Some(cpu) = usize::try_from(cpu).ok().filter(|cpu| is_bulk && self.at != Some(*cpu)) else { return };
-        // A CPU that the process may not use is ignored.
-        if affinity::pin_thread(&[cpu]).is_ok() {
-            self.at = Some(cpu);
-        }
-    }
-
-    /// The CPU to which it has moved.
-    #[cfg(test)]
-    fn at(&self) -> Option<usize> {
-        self.at
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd;
-
-    use super::*;
-
-    /// The CPU to which a thread moved after calls of `bytes` bytes each, and the allowed CPUs.
-    fn goes(bytes: usize) -> (Option<usize>, Vec<usize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut server = listener.accept().unwrap().0;
-        client.write_all(b"x").unwrap();
-        server.read_exact(&mut [0]).unwrap();
-        std::thread::spawn(move || {
-            let mut follower = Follower::default();
-            (0..CALLS).for_each(|_| follower.took(server.as_fd(), bytes));
-            (follower.at(), affinity::allowed_cpus().unwrap())
-        })
-        .join()
-        .unwrap()
-    }
-
-    #[test]
-    fn bulk_is_followed_and_messages_are_not() {
-        let all = affinity::allowed_cpus().unwrap();
-        let (at, allowed) = goes(BULK);
-        assert_eq!(allowed, [at.expect("the segment was processed somewhere")]);
-        assert_eq!(goes(BULK - 1), (None, all));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{FactorKey, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
+use bytegauge_model::{FactorKey, RelayChoice, RelayMethod, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::end::thread_group::Flags;
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, RelayShared, Upstream};
@@ -37,8 +37,6 @@ fn specs() -> Vec<Spec> {
     }
     let small = |spec: &mut Spec| spec.put(FactorKey::relay_buffer, 777);
     specs.push(relay_with(RelayMethod::ReadvWritev, small));
-    let follows = |spec: &mut Spec| spec.put(FactorKey::relay_placement, RelayPlacement::Follows);
-    specs.push(relay_with(RelayMethod::Hybrid, follows));
     let mut pipes = relay_with(RelayMethod::Hybrid, small);
     pipes.put(FactorKey::relay_pipe, 4096);
     specs.push(pipes);
