@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_model::Place;
 use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_model::{Place, RelayMethod};
 use bytegauge_traffic::{EndError, agent_callers, relay};
 use bytegauge_wire::Key;
 use serde_json::Value;
@@ -127,11 +127,7 @@ impl Agent {
 }
 
 fn missing_relays() -> BTreeMap<String, String> {
-    let missing_requirement = |method: RelayMethod| match method.needs_privileges() {
-        true => Some(format!("an agent does not run {method}, which needs privileges")),
-        false => relay::missing_requirement(method),
-    };
-    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), missing_requirement(row.value)?))).collect()
+    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), relay::missing_requirement(row.value)?))).collect()
 }
 
 impl AgentState {

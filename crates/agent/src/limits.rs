@@ -238,7 +238,7 @@ fn in_range(spec: &Spec) -> Result<(), String> {
     FACTORS.iter().try_for_each(checked)
 }
 
-/// Whether an end is to be a relay: one of our methods without privileges, on a TCP path whose relay is here.
+/// Whether an end is to be a relay: one of our methods, on a TCP path whose relay is here.
 fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
     match setup.relay() {
         None if role == EndRole::Relay => Err(not_made_for("a relay without a method")),
@@ -248,9 +248,6 @@ fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
             if !setup.transport().is_tcp() || setup.far.is_none_or(|far| far.relay.is_none()) =>
         {
             Err(not_made_for("such a relay"))
-        }
-        Some(RelayChoice::Method(method)) if method.needs_privileges() => {
-            Err(not_made_for(&format!("the relay {method}, which needs privileges")))
         }
         Some(RelayChoice::Method(_)) => Ok(role == EndRole::Relay),
     }

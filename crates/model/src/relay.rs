@@ -26,7 +26,6 @@ names! {
         UringMultishot = "uring-multishot": "io_uring(7), multishot receives, the kernel picks buffers",
         UringBundle = "uring-bundle": "io_uring(7), multishot, many buffers per receive",
         Zerocopy = "zerocopy": "io_uring(7), zero-copy sends over TCP; loopback copies",
-        Sockmap = "sockmap": "a BPF program redirects data of TCP; no back-pressure",
         Tokio = "tokio": "tokio::io::copy_bidirectional on one thread, 8 KiB a time",
     }
 }
@@ -38,8 +37,8 @@ pub const RELAY_BUFFER: usize = 64 << 10;
 impl RelayMethod {
     /// Whether the user can choose the size of a buffer.
     pub fn has_buffer(self) -> bool {
-        use RelayMethod::{Direct, Sendfile, Sockmap, Splice, StdCopy};
-        !matches!(self, Direct | StdCopy | Splice | Sendfile | Sockmap)
+        use RelayMethod::{Direct, Sendfile, Splice, StdCopy};
+        !matches!(self, Direct | StdCopy | Splice | Sendfile)
     }
 
     /// Default number of bytes that it moves at a time, if that is less than the usual default: a property of tokio's
@@ -58,10 +57,10 @@ impl RelayMethod {
     /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk data arrives, and are not
     /// counted: without them it continues copying.
     pub fn holds(self, threads: RelayThreads) -> RelayHolds {
-        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Sockmap, Splice, StdCopy};
+        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Splice, StdCopy};
         let threads = match self {
             Pipe => 4,
-            StdCopy | CopyBuffer | Bufio | Sockmap => 2,
+            StdCopy | CopyBuffer | Bufio => 2,
             _ if self.has_threads() && threads == RelayThreads::Direction => 2,
             _ => 0,
         };
@@ -76,27 +75,7 @@ impl RelayMethod {
 
     /// Whether it needs TCP.
     pub fn needs_tcp(self) -> bool {
-        matches!(self, RelayMethod::Zerocopy | RelayMethod::Sockmap)
-    }
-
-    /// Whether it needs capabilities, so that an agent never runs it.
-    pub fn needs_privileges(self) -> bool {
-        self == RelayMethod::Sockmap
-    }
-
-    /// Whether a slow reader stops the sender, and the relay's process is charged for moving the bytes: the kernel does it alone
-    /// otherwise. Without back-pressure, sent data fills the kernel's memory.
-    pub fn has_back_pressure(self) -> bool {
-        self != RelayMethod::Sockmap
-    }
-
-    /// A caveat that must be shown wherever it is named as an option, in addition to the measurements.
-    pub fn caveat(self) -> Option<&'static str> {
-        (!self.has_back_pressure()).then_some(
-            "sockmap has no back-pressure: data that a slow reader does not read fills the kernel's memory (above 16 MiB a trial fails), \
- and the kernel's work for it is charged to no process, so its CPU time is unknown: use it only where readers are \
-             always faster than writers",
-        )
+        self == RelayMethod::Zerocopy
     }
 
     /// Whether one thread always carries all its connections.

@@ -28,7 +28,12 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     }
     // The agent of another host reports features that it lacks.
     let lacked = match levels.relay_host() {
-        Some(_) => unfit_elsewhere(name, levels),
+        // An agent runs no command of a caller.
+        Some(_) => levels.relay_or_direct().is_none().then(|| {
+            format!(
+                "--relay {name}: agents run no programs: leave out --relay-host, or start it there and measure with --connect"
+            )
+        }),
         None => catalog.lacks("relay", name),
     };
     if lacked.is_some() {
@@ -66,20 +71,6 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
         )),
         (RelayPlacement::Own, ends) => catalog.lacks("relay CPU", ends),
         (RelayPlacement::Client | RelayPlacement::Server, _) => None,
-    }
-}
-
-/// Why a relay cannot run on another host: an agent runs no command of a caller, and gives it no privileges.
-fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
-    match levels.relay_or_direct() {
-        None => Some(format!(
-            "--relay {name}: agents run no programs: leave out --relay-host, or start it there and \
-                              measure with --connect"
-        )),
-        Some(method) if method.needs_privileges() => Some(format!(
-            "--relay {method} needs privileges, which no agent has: leave out --relay-host, or use another --relay"
-        )),
-        Some(_) => None,
     }
 }
 

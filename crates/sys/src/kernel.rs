@@ -1,4 +1,4 @@
-//! The running kernel: its version, and options of its build that affect measurements.
+//! The running kernel: options of its build that affect measurements, and its architecture.
 
 use std::fs;
 
@@ -8,12 +8,14 @@ fn release() -> Option<String> {
 }
 
 /// Major and minor of a release, such as `6.18.1-cloud`.
+#[cfg(test)]
 pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Major and minor of the running kernel.
+#[cfg(test)]
 pub(crate) fn running_version() -> Option<(u32, u32)> {
     version(&release()?)
 }

@@ -53,7 +53,6 @@ pub mod shared_port;
 pub mod snmp;
 pub mod socket;
 pub mod socket_memory;
-pub mod sockmap;
 pub mod supervisor;
 pub mod tcp_info;
 pub mod topology;

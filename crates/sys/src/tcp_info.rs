@@ -54,8 +54,6 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: Option<u64>,
     /// Payload bytes sent, retransmissions included. Linux 4.19.
     pub bytes_sent: Option<u64>,
-    /// Part of them that were retransmissions. Linux 4.19.
-    pub bytes_retrans: Option<u64>,
 }
 
 /// Reads `TCP_INFO` of a TCP socket.
@@ -112,7 +110,6 @@ fn parse(bytes: &[u8]) -> TcpInfo {
         rwnd_limited_us: u64_at(176),
         sndbuf_limited_us: u64_at(184),
         bytes_sent: u64_at(200),
-        bytes_retrans: u64_at(208),
     }
 }
 

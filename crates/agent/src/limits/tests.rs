@@ -147,7 +147,6 @@ fn unsupported_ends_are_refused() {
         check(role, None, |_| {});
     }
     let to_caller = || Some(Address::Ip((PEER, 4000).into()));
-    check(EndRole::Relay, to_caller(), |setup| *setup = relayed("sockmap"));
     check(EndRole::Relay, to_caller(), |setup| *setup = relayed("haproxy"));
     check(EndRole::Relay, to_caller(), |setup| *setup = relayed("cmd:true {listen} {upstream}"));
     check(EndRole::Relay, to_caller(), |setup| *setup = relayed("addr:127.0.0.1:9000=127.0.0.1:9001"));

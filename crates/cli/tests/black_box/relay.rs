@@ -11,7 +11,7 @@ use crate::raw::{Raw, name, number, scope};
 /// Short, and everything but the relay fixed.
 const SHORT: &str = "--trial-time 100ms --blocks 1 --analyses 1 --time 4s --seed 1 --quiet --format json";
 
-/// Every method but `direct`, and `sockmap`, of which a machine may have none and which fails where a reader is slow.
+/// Every method but `direct`.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
                        uring-multishot,uring-bundle,zerocopy,tokio";
 
@@ -179,21 +179,13 @@ fn relay_works_with_external_servers() {
 #[test]
 fn calls_go_through_relays() {
     // One connection per call with one relay of each kind: the relays' own tests cover the rest.
-    let sockmap = "sockmap,read-write";
-    let kinds = [("off", METHODS), ("on", "read-write,splice,epoll,uring,tokio"), ("off", sockmap), ("on", sockmap)];
+    let kinds = [("off", METHODS), ("on", "read-write,splice,epoll,uring,tokio")];
     for (per_call, methods) in kinds {
         let bench = Bench::new();
         let words = format!(
             "{CALL} --transport tcp --connect-per-call {per_call} --verify --relay direct,{methods} --rate 2k {SHORT}"
         );
-        let ran = bench.run(&words).exits(0);
-        if methods == sockmap {
-            let message = |text: &str| ran.stdout.contains(text);
-            let is_skipped = ["sockmap is a BPF program", "this kernel has no sockmap", "sockmap before Linux"]
-                .into_iter()
-                .any(message);
-            assert!(is_skipped != message("sockmap has no back-pressure"), "{ran}");
-        }
+        bench.run(&words).exits(0);
         let trials = relayed(&bench);
         assert!(trials.len() >= methods.split(',').count());
         // Options that the first check skipped are measured again.

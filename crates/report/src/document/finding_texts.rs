@@ -133,7 +133,6 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             let known = known.map_or_else(String::new, |fault| format!("; {}", fault.sentence));
             format!("TCP segments found no room at a receiver ({}){known}", counts.join(", "))
         }
-        Fact::NoBackPressure => "without back-pressure: a slow reader makes it store data without a limit".into(),
         Fact::NoEffect { factor, why } => format!("{} has no effect here: {why}", phrase::in_code(factor)),
         Fact::LongTrials { result, window_s, lower, upper } => {
             long_trials(results, *result, Nanos((*window_s * 1e9) as u64), (*lower, *upper), &other())

@@ -181,17 +181,9 @@ const PIPE: u64 = 64 << 10;
 /// The lines of a group; none without a relay.
 fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.candidates_of(&group.id).collect();
-    // One without CPU time in its windows has no cost; one that is never charged is a relay all the same.
-    let used = |cell: &&CellView| has_cost(cell) || caveat(cell).is_some();
-    let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
-    // A skipped one is not named.
-    let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
-    [caveat, reach(view, group, &costed), programs(group, &all)].into_iter().flatten().collect()
-}
-
-/// A note that belongs to a relay wherever it is named.
-fn caveat(cell: &CellView) -> Option<&'static str> {
-    method(cell)?.caveat()
+    // One without CPU time in its windows has no cost.
+    let costed: Vec<&CellView> = all.iter().copied().filter(|cell| has_cost(cell)).collect();
+    [reach(view, group, &costed), programs(group, &all)].into_iter().flatten().collect()
 }
 
 /// The method of bytegauge's own relay.

@@ -138,9 +138,6 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     if group.spoken_against.contains(&cell.id) && may_be_best {
         all.push(caution_if(false, noise(NoiseCause::MeansDisagree, 0.0, None)));
     }
-    if crate::words::relay_method(&cell.factors).is_some_and(|method| method.caveat().is_some()) {
-        all.push(warning(Fact::NoBackPressure));
-    }
     let drops = &cell.counters.tcp_drops;
     // A few in a session change no median.
     let are_many = drops.values().sum::<u64>() >= cell.trials as u64;

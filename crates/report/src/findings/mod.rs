@@ -105,8 +105,6 @@ pub enum Fact {
         /// How many, by the kernel's names.
         counts: BTreeMap<String, u64>,
     },
-    /// A relay without back-pressure: a slow reader makes it store data without a limit.
-    NoBackPressure,
     /// A compared socket option cannot have an effect on this path.
     NoEffect {
         /// The factor.
@@ -301,7 +299,7 @@ impl Finding {
             Fact::Noise { cause: NoiseCause::Steal, .. } => 6,
             Fact::LongTrials { .. } => 7,
             Fact::SeveralSpeeds { .. } => 8,
-            Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 9,
+            Fact::Harm { .. } | Fact::TcpDrops { .. } => 9,
             Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 10,
             Fact::NoEffect { .. } => 11,
             Fact::Earlier { .. } | Fact::Advice { .. } => 12,

@@ -7,8 +7,8 @@ use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, threads, ways};
 use bytegauge_model::{
-    EndCounts, EndReport, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec,
-    Transport, Trial, Workload,
+    EndCounts, EndReport, Level, Placement, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Transport, Trial,
+    Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
@@ -71,7 +71,7 @@ fn ends(known: &Known) -> [Option<Watched>; 2] {
     let [near, far] = threads(&known.settled.cell.factors);
     let watched = |sums: Option<EndCounts>, side: fn(&Trial) -> Option<&EndReport>, threads: u64| {
         let queued_ns = queued_ns(trials.iter().filter_map(|trial| side(trial)), threads);
-        Some(Watched { sums: sums?, threads, queued_ns: queued_ns.filter(|_| !is_uncharged(known)) })
+        Some(Watched { sums: sums?, threads, queued_ns })
     };
     [watched(source_sums(trials), Trial::source_side, near), watched(sink_sums(trials), Trial::sink_side, far)]
 }
@@ -171,22 +171,12 @@ fn system_share(end: Option<&Watched>) -> Option<f64> {
     Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
 }
 
-/// Whether the kernel relays without charging a process: then an end that waits for a CPU may wait for that, not for other
-/// programs.
-fn is_uncharged(known: &Known) -> bool {
-    let method = known.settled.cell.factors.relay().and_then(RelayChoice::method);
-    method.is_some_and(|method| !method.has_back_pressure())
-}
-
 /// Gathers the signs of a relay, if there is one.
 fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let levels = &known.settled.cell.factors;
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
     // An external program may use as many as there are.
     let method = levels.relay()?.method();
-    if is_uncharged(known) {
-        return None;
-    }
     let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.relay_threads() == Some(RelayThreads::One);
     let pinned = levels.relay_placement().is_some_and(|place| place != RelayPlacement::Unpinned);
     let each = if levels.workload() == Workload::Call { 2 } else { 1 };

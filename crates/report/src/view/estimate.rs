@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallReport, Counted, EndRole, Iperf3Report, RelayChoice, Stage, Trial, Workload};
+use bytegauge_model::{CallReport, Counted, EndRole, Iperf3Report, Stage, Trial, Workload};
 use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
@@ -56,13 +56,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Ring => MORE_OF_RINGS,
         _ => MORE_OF_RUNS,
     };
-    let method = settled.cell.factors.relay().and_then(RelayChoice::method);
-    let of_relay = match settled.workload() {
-        // The CPU time of its process is a small part of its cost.
-        _ if method.is_some_and(|method| !method.has_back_pressure()) => &[],
-        Workload::Stream => OF_STREAM_RELAYS,
-        _ => OF_CALL_RELAYS,
-    };
+    let of_relay = if settled.workload() == Workload::Stream { OF_STREAM_RELAYS } else { OF_CALL_RELAYS };
     let of_peer = if settled.workload() == Workload::Stream { OF_IPERF3 } else { &[] };
     let all =
         metrics.iter().chain(of_relay).chain(of_peer).map(|metric| (metric.name, estimate(metric, settled, level)));

@@ -5,7 +5,6 @@ use crate::support::{Plan, session};
 use bytegauge_model::{
     CellId, CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, RelayProgramReport, Stage,
 };
-use bytegauge_report::view::numbers::CellView;
 use bytegauge_report::{Report, SessionData, Settings, render};
 use bytegauge_store::CellRow;
 
@@ -74,42 +73,6 @@ fn copied_zero_copy_sends_are_reported() {
         let report = Report::of(&data, &Settings::default());
         let column = report.texts[0].columns.iter().find(|column| column.heading == "sends copied");
         assert_eq!(column.map(|column| column.texts[0].as_str()), expected);
-    }
-}
-
-/// A relay without back-pressure has a caveat, and its CPU time, which no process is charged for, is left out.
-#[test]
-fn a_relay_without_back_pressure_has_a_caveat() {
-    let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
-    for (relay, warned) in [("sockmap", true), ("splice", false)] {
-        let mut data = session(&plan);
-        let counts = EndCounts { window_ns: 250_000_000, cpu_ns: 1_000_000, ..EndCounts::default() };
-        let end = EndReport { counts, ..EndReport::default() };
-        data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name(relay.into())));
-        data.trials.iter_mut().for_each(|trial| {
-            // Ends that wait for a CPU for most of the time.
-            for end in trial.ends.values_mut() {
-                (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, (end.window_ns / 10 * 6).into());
-                let window_ns = end.window_ns;
-                end.flows.iter_mut().for_each(|flow| flow.cpu_ns = window_ns / 10);
-            }
-            trial.ends.insert(EndRole::Relay, end.clone());
-        });
-        let view = Report::of(&data, &Settings::default());
-        let text = phrases(&view, "scope");
-        assert_eq!(text.contains("sockmap has no back-pressure"), warned, "{text}");
-        let reported = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
-        assert_eq!(view.cells.iter().any(reported), !warned);
-        assert_eq!(phrases(&view, "no-back-pressure").contains("without back-pressure"), warned);
-        // They may wait for the kernel's workers.
-        let waits = |cell: &CellView| cell.limit.sentence.contains("that others have");
-        assert_eq!(view.cells.iter().any(waits), !warned);
-        let style = render::TerminalStyle { columns: 100, ..Default::default() };
-        let printed =
-            [render::screen::render(&view, &style), render::full::full(&view, &style), render::markdown::render(&view)];
-        for text in printed {
-            assert_eq!(text.contains("without back-pressure"), warned, "{text}");
-        }
     }
 }
 

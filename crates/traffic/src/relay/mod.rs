@@ -9,13 +9,11 @@
 //!
 //! External programs are looked up in `programs`, and run by an end of their own.
 //!
-//! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes. The
-//! exception is `sockmap`.
+//! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes.
 
 mod copy_methods;
 mod flow;
 mod programs;
-mod sockmap;
 mod state;
 mod thread_per_direction;
 mod tokio;
@@ -86,17 +84,13 @@ pub fn carry(
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }
-        RelayMethod::Sockmap => sockmap::carry(carrying),
         RelayMethod::Tokio => tokio::carry(carrying),
     }
 }
 
 /// The reason why this machine cannot run a method, if any, with the next step; checked before a plan is made.
 pub fn missing_requirement(method: RelayMethod) -> Option<String> {
-    match method {
-        RelayMethod::Sockmap => sockmap::missing_requirement(),
-        _ => flow::engine_of(method).and_then(engine::missing_requirement),
-    }
+    flow::engine_of(method).and_then(engine::missing_requirement)
 }
 
 /// The part of its method that a relay's counters do not prove, if any: a requested mode that did not run fails its cell.

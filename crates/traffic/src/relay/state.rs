@@ -197,11 +197,6 @@ impl RelayShared {
         self.ends(&mut books);
     }
 
-    /// The relay cannot do what its method promises.
-    pub(super) fn fails(&self, fault: EndError) {
-        self.books().fault.get_or_insert(fault);
-    }
-
     /// A connection has ended: its bytes, whether a side failed, and its sockets, which are still open.
     pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;

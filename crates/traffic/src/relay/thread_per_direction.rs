@@ -79,11 +79,6 @@ impl ThreadWay<'_> {
         error.kind() == io::ErrorKind::Interrupted && !self.abort.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection is to end: it has failed, or the relay was stopped.
-    pub(super) fn is_over(&self) -> bool {
-        self.pair.broken.load(Ordering::Acquire) || self.abort.load(Ordering::Relaxed)
-    }
-
     /// Wakes the threads of this connection, which has failed.
     pub(super) fn breaks(&self) {
         self.pair.breaks(Shutdown::Read);
