@@ -250,7 +250,7 @@ fn errno(error: &io::Error) -> i32 {
 ///
 /// # Errors
 /// That of the listener itself.
-fn is_out_of_descriptors(source: io::Error) -> Result<bool, EndError> {
+pub(crate) fn is_out_of_descriptors(source: io::Error) -> Result<bool, EndError> {
     let is_exhausted = socket::is_exhausted(&source);
     if is_exhausted || socket::is_transient(&source, During::Accept) {
         return Ok(is_exhausted);

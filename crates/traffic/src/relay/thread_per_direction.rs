@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::io as sys_io;
 
-use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, reset_when_closed};
+use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_out_of_descriptors, reset_when_closed};
 use crate::meter::Meter;
 use crate::relay::copy_methods::{Carrying, CopyMethod};
 use crate::relay::state::{Passage, RelayShared};
@@ -145,9 +145,11 @@ fn accept<'s>(
                 report.accepted_at_once = 1;
                 threads.start_pair(scope, fd, report.accepted)?;
             }
-            Err(error) if socket::is_exhausted(&error) => std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)),
-            Err(error) if socket::is_transient(&error, During::Accept) => {}
-            Err(source) => return Err(EndError::Io { doing: "accepting a connection for the relay".into(), source }),
+            Err(error) => {
+                if is_out_of_descriptors(error)? {
+                    std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS));
+                }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::socket::{self, During};
+use bytegauge_sys::socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+use tokio::time::{sleep, timeout};
 
 use crate::EndError;
-use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, reset_when_closed, runtime};
+use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, is_out_of_descriptors, reset_when_closed, runtime};
 use crate::relay::copy_methods::Carrying;
 use crate::relay::state::{Passage, RelayShared};
 use crate::tally::CallCounter;
@@ -44,22 +45,20 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + CHECK_NS);
-            match accepted(&listener, until_ns - now_ns).await {
-                None => {}
-                Some(Ok(stream)) => {
+            let accepting = poll_fn(|context| listener.poll_accept(context));
+            match timeout(Duration::from_nanos(until_ns - now_ns), accepting).await {
+                Err(_) => {}
+                Ok(Ok(stream)) => {
                     report.accepted += 1;
                     report.accepted_at_once = 1;
-                    if !shared.admits(&stream) {
-                        continue;
+                    if shared.admits(&stream) {
+                        tokio::spawn(carry_one(Arc::clone(shared), TokioLeg::new(stream, &calls), size));
                     }
-                    tokio::spawn(carry_one(Arc::clone(shared), TokioLeg::new(stream, &calls), size));
                 }
-                Some(Err(error)) if socket::is_exhausted(&error) => {
-                    tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
-                }
-                Some(Err(error)) if socket::is_transient(&error, During::Accept) => {}
-                Some(Err(source)) => {
-                    return Err(EndError::Io { doing: "accepting a connection for the relay".into(), source });
+                Ok(Err(error)) => {
+                    if is_out_of_descriptors(error)? {
+                        sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
+                    }
                 }
             }
         }
@@ -68,16 +67,6 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
     // Drops every task, and each reports its bytes.
     drop(runtime);
     carried.map(|()| report)
-}
-
-/// The next connection, if one arrives in time.
-async fn accepted(listener: &Listener, timeout_ns: u64) -> Option<io::Result<Stream>> {
-    let mut time = pin!(tokio::time::sleep(Duration::from_nanos(timeout_ns)));
-    poll_fn(|context| match listener.poll_accept(context) {
-        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
-        Poll::Pending => time.as_mut().poll(context).map(|()| None),
-    })
-    .await
 }
 
 async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
