@@ -146,11 +146,8 @@ pub fn resolved(place: &Place) -> Result<Place, EndError> {
 /// # Errors
 /// [`EndError::Missing`] with the place if there is no listener, or no answer within a few seconds.
 pub fn reach(place: &Place, transport: &Transport) -> Result<(), EndError> {
-    if let Place::Iperf3(at) = place {
-        return match **at {
-            Place::Ip(server) => iperf3::reach(server),
-            _ => Err(EndError::Impossible(format!("{place} was never looked up"))),
-        };
+    if let Address::Iperf3(server) = Address::of(place)? {
+        return iperf3::reach(server);
     }
     if transport.is_udp() {
         return Ok(());

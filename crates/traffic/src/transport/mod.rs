@@ -9,10 +9,10 @@ pub(crate) mod sockets;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytegauge_model::{EndRole, Side, Transport};
-use bytegauge_sys::socket::{Until, is_exhausted, wait};
+use bytegauge_sys::socket::is_exhausted;
 use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -125,45 +125,19 @@ pub(crate) fn begin_connecting(socket: Socket, address: &SockAddr) -> io::Result
 /// Connects, within a time limit: an external server may never answer, or leave its backlog full.
 pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, external: bool) -> io::Result<()> {
     let patience = if external { EXTERNAL_TIMEOUT } else { JOIN_TIMEOUT };
-    // SO_SNDTIMEO bounds connect(2) too (socket(7)).
-    socket.set_write_timeout(Some(patience))?;
-    let deadline = Instant::now() + patience;
-    let connected = match socket.connect(address) {
-        // A Unix socket begins nothing before there is room for it: it has to be tried again.
-        Err(error) if is_interruption(&error) && address.is_unix() => uninterrupted(|| socket.connect(address)),
-        Err(error) if is_interruption(&error) => connected_by(socket, deadline),
-        other => other,
+    let connected = if address.is_unix() {
+        // Such a socket begins nothing before there is room for it: connect(2) waits, at most for SO_SNDTIMEO (socket(7)).
+        socket.set_write_timeout(Some(patience))?;
+        uninterrupted(|| socket.connect(address)).and_then(|()| socket.set_write_timeout(None))
+    } else {
+        socket.connect_timeout(address, patience)
     };
     connected.map_err(|error| match error.kind() {
-        // The error of connect(2) at a time-out of a Unix socket, and of TCP (EINPROGRESS, which has no kind).
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unanswered(),
-        _ if error.raw_os_error() == Some(errno::EINPROGRESS) => unanswered(),
-        _ => error,
-    })?;
-    socket.set_write_timeout(None)
-}
-
-/// Waits for a connection whose connect(2) was interrupted: it continues by itself, and a second
-/// connect(2) would only return `EALREADY`. Once the socket is writable, `SO_ERROR` has the result (connect(2)).
-fn connected_by(socket: &Socket, deadline: Instant) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match wait(socket.as_fd(), Until::Writable, left.as_nanos() as u64) {
-            Ok(Some(_)) => return socket.take_error()?.map_or(Ok(()), Err),
-            Ok(None) if left.is_zero() => return Err(unanswered()),
-            Ok(None) => {}
-            Err(error) if is_interruption(&error) => {}
-            Err(error) => return Err(error),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "there is no answer: the server is stalled, or its backlog is full")
         }
-    }
-}
-
-fn is_interruption(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Interrupted
-}
-
-fn unanswered() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "there is no answer: the server is stalled, or its backlog is full")
+        _ => error,
+    })
 }
 
 /// How long an external server may take to accept a connection: a lost SYN is sent again after a second
@@ -179,7 +153,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     const REPEATS: u32 = 100;
     for _ in 0..REPEATS {
         match call() {
-            Err(error) if is_interruption(&error) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
@@ -253,26 +227,23 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_connect_is_waited_for() {
-        let begun = |at: SocketAddr| {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            socket.set_nonblocking(true).unwrap();
-            let _ = socket.connect(&at.into());
-            socket
-        };
-        let soon = || Instant::now() + Duration::from_millis(100);
-        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    fn a_connection_attempt_has_an_end() {
+        let new = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = new();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();
-        let at = listener.local_addr().unwrap().as_socket().unwrap();
-        let far_off = Instant::now() + JOIN_TIMEOUT;
-        let first = begun(at);
-        connected_by(&first, far_off).unwrap();
+        let at = listener.local_addr().unwrap();
+        let first = new();
+        connect_in_time(&first, &at, true).unwrap();
         // More than the backlog has room for.
-        let others = [begun(at), begun(at), begun(at)];
-        let last = connected_by(&others[2], soon());
-        assert_eq!(last.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let others = [new(), new(), new()];
+        others.iter().for_each(|other| {
+            other.set_nonblocking(true).unwrap();
+            let _ = other.connect(&at);
+        });
+        let late = connect_in_time(&new(), &at, true).unwrap_err();
+        assert!(late.kind() == io::ErrorKind::TimedOut && late.to_string().contains("backlog is full"), "{late}");
         drop((listener, first, others));
-        assert_eq!(connected_by(&begun(at), far_off).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect_in_time(&new(), &at, true).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }
