@@ -72,14 +72,7 @@ pub struct Station<'a> {
 impl<'a> Station<'a> {
     /// Without a listening socket.
     pub fn new(buffer_size: usize, abort: &'a AtomicBool, stop_requested: &'a AtomicBool) -> Station<'a> {
-        Station {
-            listener: None,
-            buffer_size,
-            zero_copy: false,
-            tls: None,
-            abort,
-            stop_requested,
-        }
+        Station { listener: None, buffer_size, zero_copy: false, tls: None, abort, stop_requested }
     }
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket::{self, Until};
 
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_out_of_descriptors, reset_when_closed};
 use crate::meter::Meter;

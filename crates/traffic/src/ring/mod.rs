@@ -133,7 +133,10 @@ pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<End
         Some(subject) => uring_nop::open(subject, &nop_setup(setup.entries(), setup.ring_flags()), &nop_terms(setup)),
     };
     match ring {
-        Ok(ring) => RingLoop::new(setup, ring, abort).carry(),
+        Ok(ring) => {
+            let (total, overflowed_after_rounds) = (Lap::default(), None);
+            RingLoop { setup, ring, abort, rounds: 0, total, overflowed_after_rounds, planted: false }.carry()
+        }
         Err(lacking) => (EndReport::default(), Some(EndError::Missing(missing(&lacking)))),
     }
 }
@@ -149,11 +152,7 @@ struct RingLoop<'a> {
     planted: bool,
 }
 
-impl<'a> RingLoop<'a> {
-    fn new(setup: &'a Setup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> RingLoop<'a> {
-        RingLoop { setup, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
-    }
-
+impl RingLoop<'_> {
     fn is_undrained(&self) -> bool {
         self.setup.implementation() == Implementation::LiburingUndrained
     }

@@ -4,8 +4,8 @@ mod sink;
 mod source;
 pub(crate) mod urgent;
 
+pub(crate) use sink::ReaderWork;
 pub use sink::SinkFlow;
-pub(crate) use sink::{ReaderWork, receive_buffer};
 pub(crate) use source::pattern;
 pub use source::{SourceFile, SourceFlow, memory as file_memory};
 

@@ -3,7 +3,6 @@
 use std::hint::black_box;
 
 use bytegauge_model::Work;
-use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::EndError;
@@ -17,12 +16,6 @@ use crate::stream::urgent::{UrgentMessages, UrgentReader};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
-
-/// The receive buffer of a thread that has one flow: as long as one read. Engines that carry many flows in a thread have
-/// memory of their own (`engine::flow_state`, and the buffers of a ring).
-pub(crate) fn receive_buffer(setup: &Setup) -> AlignedBuffer {
-    AlignedBuffer::new(setup.read_size())
-}
 
 /// One flow's reader.
 #[derive(Debug)]

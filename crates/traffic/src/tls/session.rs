@@ -81,7 +81,8 @@ impl Session {
 
     fn handshake(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         while self.connection.is_handshaking() || self.connection.wants_write() {
-            let step = if self.connection.wants_write() { self.flush(fd) } else { self.take_records(fd).map(drop) };
+            let step =
+                if self.connection.wants_write() { self.flush(fd, false) } else { self.take_records(fd).map(drop) };
             match step {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 step => step?,
@@ -125,7 +126,7 @@ impl Session {
         if self.taken == 0 {
             self.taken = self.connection.writer().write(bytes)?;
         }
-        self.flush_as(fd, at_once)?;
+        self.flush(fd, at_once)?;
         Ok(std::mem::take(&mut self.taken))
     }
 
@@ -142,7 +143,7 @@ impl Session {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         while self.connection.wants_write() {
-            match self.flush(fd) {
+            match self.flush(fd, false) {
                 // The peer waits for this, and the flow does not ask for room.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if socket::wait(fd, Until::Writable, REPLY_NS)?.is_none() {
@@ -155,11 +156,7 @@ impl Session {
         Ok(())
     }
 
-    fn flush(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.flush_as(fd, false)
-    }
-
-    fn flush_as(&mut self, fd: BorrowedFd<'_>, at_once: bool) -> io::Result<()> {
+    fn flush(&mut self, fd: BorrowedFd<'_>, at_once: bool) -> io::Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut Wire { fd, at_once, calls: &mut self.calls })?;
         }

@@ -25,7 +25,7 @@ use crate::pace::Pace;
 use crate::path::Shown;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::{Carried, SinkFlow, SourceFile, SourceFlow, Streams, receive_buffer};
+use crate::stream::{Carried, SinkFlow, SourceFile, SourceFlow, Streams};
 use crate::tls::session::Session;
 use crate::tls::{self, TlsRole};
 use crate::transport::options;
@@ -159,7 +159,8 @@ impl StreamThread {
         let (meter, driven, left) = if alone {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
-            let mut buffer = if side == Side::Sink { receive_buffer(&setup) } else { AlignedBuffer::new(0) };
+            // As long as one read. Engines that carry many flows in a thread have memory of their own.
+            let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
             let encrypted = encrypted(&setup, side, fd.as_ref()).map(|begun| session = begun);
             let mut meter = begin(start)?;
             let fd_of_slot = fd.as_ref().map(AsFd::as_fd);
