@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
+use bytegauge_model::{Engine, Nanos, Place, Transport};
 use bytegauge_serve::{ServeRole, Served, Server};
 use clap::{ArgMatches, Command};
 
@@ -23,9 +23,6 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// More threads than any machine has CPUs for.
 const THREADS_MAX: usize = 1024;
 
-/// The largest request or reply, as of a client of bytegauge.
-const MESSAGE_MAX: u64 = 1 << 30;
-
 /// The subcommand.
 pub fn command() -> Command {
     let role = |name: &'static str, about: &'static str| {
@@ -41,14 +38,11 @@ pub fn command() -> Command {
                     .default_value("127.0.0.1:0"),
             )
     };
-    let echo = role("echo", "Return every byte as it arrives")
-        .arg(valued("request", "SIZE", "Bytes of a request, with --response").requires("response"))
-        .arg(valued("response", "SIZE", "Bytes of the reply to each --request").requires("request"));
     Command::new("serve")
         .about("Serve external clients: echo, sink or source")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(echo)
+        .subcommand(role("echo", "Return every byte as it arrives"))
         .subcommand(role("sink", "Read and discard"))
         .subcommand(role("source", "Write as fast as possible"))
 }
@@ -58,7 +52,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
         return usage("serve needs a role: give echo, sink or source");
     };
-    let role = role(name, matches)?;
+    let role = match name {
+        "sink" => ServeRole::Sink,
+        "source" => ServeRole::Source,
+        _ => ServeRole::Echo,
+    };
     let engine: Engine = args::needed(matches, "engine")?;
     if engine == Engine::Null {
         return usage("--engine: null moves no bytes and cannot serve: use epoll");
@@ -101,7 +99,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The address of datagrams, if no other flag is about connections.
 fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<Place, Failure> {
     if role != ServeRole::Echo {
-        return usage("--listen: udp: is for serve echo without --request and --response");
+        return usage("--listen: udp: is for serve echo");
     }
     if args::is_given(matches, "engine") {
         return usage("--engine does not go with --listen udp:, which takes one datagram a call: leave it out");
@@ -111,24 +109,6 @@ fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<
         Place::Path(_) | Place::Iperf3(_) => usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000"),
         place => Ok(place),
     }
-}
-
-fn role(name: &str, matches: &ArgMatches) -> Result<ServeRole, Failure> {
-    let message = |flag: &str| -> Result<Option<usize>, Failure> {
-        let Some(Bytes(bytes)) = args::parsed(matches, flag)? else { return Ok(None) };
-        match (1..=MESSAGE_MAX).contains(&bytes) {
-            true => Ok(Some(bytes as usize)),
-            false => usage(format!("--{flag}: {bytes} bytes are out of range: use 1 to 1G")),
-        }
-    };
-    Ok(match name {
-        "sink" => ServeRole::Sink,
-        "source" => ServeRole::Source,
-        _ => match (message("request")?, message("response")?) {
-            (Some(request), Some(response)) => ServeRole::Answer { request, response },
-            _ => ServeRole::Echo,
-        },
-    })
 }
 
 fn summary(served: &Served) -> String {

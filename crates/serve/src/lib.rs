@@ -171,7 +171,7 @@ impl Party for ServedClients {
 
 // Serves one connection of an external client.
 //
-// It has no framing of its own: bytes are returned as they arrive, discarded, answered by length, or sent unrequested. An
+// It has no framing of its own: bytes are returned as they arrive, discarded, or sent unrequested. An
 // error ends only its own connection.
 //
 // Also datagrams, which are answered without a flow.
@@ -181,20 +181,13 @@ impl Party for ServedClients {
 pub enum ServeRole {
     /// Returns every byte as soon as it arrives.
     Echo,
-    /// Returns `reply` bytes for every `request` bytes received.
-    Answer {
-        /// Bytes of a request; not 0.
-        request: usize,
-        /// Bytes of a reply; not 0.
-        response: usize,
-    },
     /// Reads and discards.
     Sink,
     /// Writes as fast as it can.
     Source,
 }
 
-/// Bytes that a source, or an answer, sends at once.
+/// Bytes that a source sends at once.
 const FILL_BYTES: usize = 64 << 10;
 
 /// One connection.
@@ -203,9 +196,6 @@ pub struct ServeFlow {
     role: ServeRole,
     /// Bytes received and not returned yet.
     to_return: usize,
-    /// Bytes of replies still to be sent, and received bytes of a request.
-    owed: u64,
-    come: usize,
     state: ServeState,
     /// Bytes received.
     received: u64,
@@ -229,13 +219,12 @@ enum ServeState {
 
 impl ServeFlow {
     fn new(role: ServeRole) -> ServeFlow {
-        ServeFlow { role, to_return: 0, owed: 0, come: 0, state: ServeState::Open, received: 0, sent: 0, broke: false }
+        ServeFlow { role, to_return: 0, state: ServeState::Open, received: 0, sent: 0, broke: false }
     }
 
     fn has_more(&self) -> bool {
         match self.role {
             ServeRole::Echo => self.to_return > 0,
-            ServeRole::Answer { .. } => self.owed > 0,
             ServeRole::Sink => false,
             ServeRole::Source => true,
         }
@@ -256,23 +245,14 @@ impl Flow for ServeFlow {
     }
 
     fn room(&self) -> usize {
-        match self.role {
-            ServeRole::Echo | ServeRole::Sink => 0,
-            ServeRole::Answer { .. } | ServeRole::Source => FILL_BYTES,
-        }
+        if self.role == ServeRole::Source { FILL_BYTES } else { 0 }
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
-        match self.role {
-            ServeRole::Echo | ServeRole::Sink => 0,
-            ServeRole::Answer { .. } | ServeRole::Source => {
-                if is_new {
-                    room.fill(0x5a);
-                }
-                let most = if self.role == ServeRole::Source { u64::MAX } else { self.owed };
-                FILL_BYTES.min(usize::try_from(most).unwrap_or(usize::MAX))
-            }
+        if is_new {
+            room.fill(0x5a);
         }
+        room.len()
     }
 
     fn echoes(&self) -> bool {
@@ -285,23 +265,15 @@ impl Flow for ServeFlow {
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
         self.sent += n as u64;
-        match self.role {
-            ServeRole::Echo => self.to_return -= n,
-            ServeRole::Answer { .. } => self.owed -= n as u64,
-            ServeRole::Sink | ServeRole::Source => {}
+        if self.role == ServeRole::Echo {
+            self.to_return -= n;
         }
     }
 
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.received += bytes.len() as u64;
-        match self.role {
-            ServeRole::Echo => self.to_return += bytes.len(),
-            ServeRole::Answer { request, response } => {
-                self.come += bytes.len();
-                self.owed += (self.come / request) as u64 * response as u64;
-                self.come %= request;
-            }
-            ServeRole::Sink | ServeRole::Source => {}
+        if self.role == ServeRole::Echo {
+            self.to_return += bytes.len();
         }
         true
     }
@@ -417,15 +389,6 @@ mod tests {
             let (sent, last) = carried(ServeRole::Echo, &pieces, most);
             prop_assert_eq!(sent, pieces.concat());
             prop_assert_eq!(last, [Want::Close, Want::Done]);
-        }
-
-        #[test]
-        fn an_answer_goes_by_lengths(
-            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9),
-            request in 1usize..70, response in 1usize..200_000,
-        ) {
-            let (sent, _) = carried(ServeRole::Answer { request, response }, &pieces, usize::MAX);
-            prop_assert_eq!(sent.len(), pieces.concat().len() / request * response);
         }
     }
 

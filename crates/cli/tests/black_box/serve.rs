@@ -113,15 +113,6 @@ fn an_echo_returns_a_byte_at_once() {
 }
 
 #[test]
-fn reply_follows_given_lengths() {
-    let bench = Bench::new();
-    let (running, place) = serving(&bench, "echo --request 10 --response 100K").unwrap();
-    let returned = exchanged(connect(&place), &[7; 35]);
-    assert_eq!(returned.len(), 3 * (100 << 10));
-    ended(running, "TERM");
-}
-
-#[test]
 fn sink_takes_everything_and_sends_nothing() {
     for engine in ENGINES {
         let bench = Bench::new();
@@ -217,9 +208,6 @@ fn wrong_words_are_refused() {
     check("echo --engine steam", 2, "--engine");
     check("echo --engine null", 2, "null moves no bytes");
     check("echo --threads 0", 2, "out of range");
-    check("echo --request 10", 2, "--response");
-    check("echo --request 0 --response 1", 2, "out of range");
-    check("sink --response 5", 2, "--response");
     check("tea", 2, "tea");
     check("", 2, "serve");
 }
