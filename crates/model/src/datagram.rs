@@ -41,7 +41,6 @@ pub struct DatagramReport {
 
 impl DatagramReport {
     /// Datagrams of different numbers that arrived.
-    #[must_use]
     pub fn distinct(&self) -> u64 {
         self.total.saturating_sub(self.duplicated)
     }
@@ -67,7 +66,6 @@ pub struct Deaths {
 impl Deaths {
     /// The losses from both ends' counts. A packet that a socket dropped is assumed to hold the average number of datagrams
     /// of the source's packets.
-    #[must_use]
     pub fn of(source: &DatagramReport, sink: &DatagramReport) -> Deaths {
         let missing = source.total.saturating_sub(sink.distinct());
         let dropped = u128::from(sink.socket_drops.unwrap_or(0));

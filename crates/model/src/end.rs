@@ -72,7 +72,6 @@ pub enum Side {
 
 impl Side {
     /// The other one.
-    #[must_use]
     pub fn other(self) -> Side {
         match self {
             Side::Source => Side::Sink,

@@ -122,7 +122,6 @@ impl EndReport {
 impl EndReport {
     /// The sum of flows: each of them, and their sums over the longest of their windows. Counts that only an end has
     /// are left out.
-    #[must_use]
     pub fn of_flows(flows: Vec<FlowReport>) -> EndReport {
         // Threads report how long they waited, flows do not.
         let counts = flows.iter().fold(EndCounts::default(), |sum, flow| sum.plus(&flow.counts));

@@ -77,7 +77,6 @@ pub use workload::{Cost, WORKLOADS, Workload};
 /// Mixes the bits of a number: one step of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014), the same on every machine and in every version.
 #[inline]
-#[must_use]
 pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(MIX_STEP);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -133,7 +133,6 @@ pub struct AnalysisProgress {
 
 impl AnalysisProgress {
     /// Whether another analysis is useless.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.settled >= self.tests
     }

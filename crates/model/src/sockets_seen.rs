@@ -168,7 +168,6 @@ pub struct OwnOption {
 
 impl SocketsSeen {
     /// The sum of two programs.
-    #[must_use]
     pub fn plus(mut self, other: SocketsSeen) -> SocketsSeen {
         if self.opened.is_empty() {
             self.executable = other.executable;
@@ -262,7 +261,6 @@ pub struct Diagnosis {
 
 impl SocketWaits {
     /// The sums of two programs.
-    #[must_use]
     pub fn plus(self, other: &SocketWaits) -> SocketWaits {
         SocketWaits {
             samples: self.samples + other.samples,
@@ -278,7 +276,6 @@ impl SocketWaits {
     }
 
     /// The possible causes; none if nothing was noticeable.
-    #[must_use]
     pub fn diagnoses(&self) -> Vec<Diagnosis> {
         let mut found = Vec::new();
         let held = self.held as f64 / self.samples.max(1) as f64;

@@ -110,7 +110,6 @@ impl Spec {
     }
 
     /// The same levels, with their workload stated.
-    #[must_use]
     pub fn with_workload(self, workload: Workload) -> Spec {
         Spec { workload: Some(workload), ..self }
     }

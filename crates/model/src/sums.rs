@@ -35,7 +35,6 @@ macro_rules! sums {
 
         impl $of {
             /// The counts of both together.
-            #[must_use]
             pub fn plus(&self, other: &$of) -> $of {
                 $of {
                     $($sum: $crate::sums::AddCounts::sum(self.$sum, other.$sum),)*
@@ -66,7 +65,6 @@ impl OptionalCount {
     pub const NONE: OptionalCount = OptionalCount(u64::MAX);
 
     /// The sum of both; none if one of them is absent.
-    #[must_use]
     pub fn plus(self, other: OptionalCount) -> OptionalCount {
         self.get().zip(other.get()).map(|(one, other)| one.saturating_add(other)).into()
     }

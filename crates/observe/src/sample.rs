@@ -200,7 +200,6 @@ impl Started {
     }
 
     /// The program's process.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid
     }

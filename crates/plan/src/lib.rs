@@ -59,7 +59,6 @@ impl PlanError {
     }
 
     /// Of a factor that has no meaning in the plan's workload, but in another one.
-    #[must_use]
     pub fn not_in_workload(flag: &str, workload: Workload, other: Workload) -> PlanError {
         PlanError::Usage(format!(
             "--{flag} has no meaning in the workload {workload}: leave it out, or use the workload {other}"

@@ -48,7 +48,6 @@ pub struct Across {
 ///
 /// # Panics
 /// If the sessions differ in their number of cells.
-#[must_use]
 pub fn across(sessions: &[Replicate], level: f64) -> Across {
     let cells = sessions.first().map_or(0, |session| session.means.len());
     assert!(sessions.iter().all(|session| session.means.len() == cells), "sessions differ in their number of cells");

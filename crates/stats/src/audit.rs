@@ -59,14 +59,12 @@ pub struct Audit {
 
 impl Audit {
     /// Upper bound of ln(cost of the cell / cost of its cheapest rival), at least 0; `None` without intervals.
-    #[must_use]
     pub fn bound(&self) -> Option<f64> {
         let uppers: Option<Vec<f64>> = self.rivals.iter().map(|rival| rival.upper).collect();
         uppers?.into_iter().reduce(f64::max).map(|upper| upper.max(0.0))
     }
 
     /// The rival with the highest lower bound: the strongest evidence against the cell.
-    #[must_use]
     pub fn strongest(&self) -> Option<&RivalDifference> {
         let lower = |rival: &RivalDifference| rival.lower.unwrap_or(f64::NEG_INFINITY);
         self.rivals.iter().max_by(|a, b| lower(a).total_cmp(&lower(b)))
@@ -78,7 +76,6 @@ impl Audit {
 ///
 /// `ahead` gives, for each rival, how much cheaper it was in the trials that selected the cell, in ln, at least 0. Only
 /// a difference beyond `ahead` plus the margin contradicts a cell that was not claimed to be as good as that rival.
-#[must_use]
 pub fn audit(
     blocks: &[Vec<Option<f64>>],
     choice: usize,
@@ -101,7 +98,6 @@ pub fn audit(
 
 /// Judges all groups of a session together. `means` holds one mean difference per group: ln(cost of the cell / cost of
 /// its rivals).
-#[must_use]
 pub fn together(means: &[f64], level: f64, ln_margin: f64) -> AuditFinding {
     finding(&[against(0, means, level)], ln_margin, |_| 0.0).unwrap_or(AuditFinding::Open)
 }

@@ -43,7 +43,6 @@ pub struct BestSet {
 ///
 /// # Panics
 /// If the rows differ in length.
-#[must_use]
 pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, systematic: f64, method: &Method) -> BestSet {
     let pairs = PairedCosts::of(ln_cost);
     let critical: Vec<f64> = critical_values(&pairs, method).into_iter().map(|c| c * widening).collect();
@@ -87,7 +86,6 @@ impl PairedCosts {
     ///
     /// # Panics
     /// If the rows differ in length.
-    #[must_use]
     pub fn of(ln_cost: &[Vec<f64>]) -> Self {
         let cells = ln_cost.first().map_or(0, Vec::len);
         assert!(ln_cost.iter().all(|row| row.len() == cells), "blocks differ in their number of cells");
@@ -111,26 +109,22 @@ impl PairedCosts {
     }
 
     /// d̄ᵢⱼ: the mean of ln(cost i / cost j).
-    #[must_use]
     pub fn mean(&self, i: usize, j: usize) -> f64 {
         self.mean[i] - self.mean[j]
     }
 
     /// seᵢⱼ: the standard error of d̄ᵢⱼ, in ln; NaN for fewer than two blocks.
-    #[must_use]
     pub fn error(&self, i: usize, j: usize) -> f64 {
         let n = self.blocks as f64;
         (self.square(i, j) / (n * (n - 1.0))).sqrt()
     }
 
     /// Number of blocks of every pair.
-    #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 
     /// Number of compared cells.
-    #[must_use]
     pub fn cells(&self) -> usize {
         self.mean.len()
     }

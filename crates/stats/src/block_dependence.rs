@@ -36,7 +36,6 @@ pub struct Merge {
 
 /// Lag-1 autocorrelation: the sum of neighbours' products over the sum of squares, both about the mean. `None` for
 /// fewer than 3 values or a constant series.
-#[must_use]
 pub fn lag1(series: &[f64]) -> Option<f64> {
     if series.len() < 3 {
         return None;
@@ -51,7 +50,6 @@ pub fn lag1(series: &[f64]) -> Option<f64> {
 ///
 /// # Panics
 /// If the series differ in length.
-#[must_use]
 pub fn dependent(series: &[Vec<f64>], seed: u64) -> bool {
     let n = series.first().map_or(0, Vec::len);
     assert!(series.iter().all(|one| one.len() == n), "series differ in length");
@@ -83,7 +81,6 @@ fn significant(as_high: usize) -> bool {
 
 /// How to merge neighbouring blocks of the series (paired differences, one value per block): until no dependence is found,
 /// as long as six are left. The correlation that is estimated then widens standard errors; a few blocks cannot show more.
-#[must_use]
 pub fn merging(differences: &[Vec<f64>], seed: u64) -> Merge {
     let n = differences.first().map_or(0, Vec::len);
     let merged = |by: usize| -> Vec<Vec<f64>> { differences.iter().map(|one| merge(one, by)).collect() };
@@ -123,7 +120,6 @@ fn widening(series: &[Vec<f64>]) -> f64 {
 ///
 /// # Panics
 /// If `by` is 0.
-#[must_use]
 pub fn merge(series: &[f64], by: usize) -> Vec<f64> {
     assert!(by > 0, "blocks cannot be merged by 0");
     let groups = series.len() / by;
@@ -198,7 +194,6 @@ pub struct Trend {
 }
 
 /// The trend of values in time order. `None` for fewer than nine.
-#[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
     if n < TREND_MIN {
@@ -219,7 +214,6 @@ const Z_SIGNIFICANT: f64 = 2.58;
 const RATIO_LEAST: f64 = 1.25;
 
 /// The trend of positive values in time order, if it is significant and changes them by a quarter or more.
-#[must_use]
 pub fn drift(values: &[f64]) -> Option<Trend> {
     let found = trend(values).filter(|trend| trend.z > Z_SIGNIFICANT)?;
     ((found.last / found.first).max(found.first / found.last) >= RATIO_LEAST).then_some(found)

@@ -51,7 +51,6 @@ impl Comparison {
     ///
     /// This is stricter than two one-sided tests, which use the interval of twice the error (90 % for 95 %). A reader
     /// who sees "equivalent" finds the upper end of the printed interval within the margin.
-    #[must_use]
     pub fn by_interval(&self, delta: f64) -> Verdict {
         let delta = delta.ln_1p();
         match (self.lower, self.upper) {
@@ -63,13 +62,11 @@ impl Comparison {
     }
 
     /// Whether the interval excludes "no difference".
-    #[must_use]
     pub fn excludes_zero(&self) -> bool {
         self.lower > 0.0 || self.upper < 0.0
     }
 
     /// The same with its interval wider by `error` (ln) on either side: a systematic error that more blocks do not reduce.
-    #[must_use]
     pub fn widened(self, error: f64) -> Comparison {
         Comparison { lower: self.lower - error, upper: self.upper + error, ..self }
     }
@@ -77,7 +74,6 @@ impl Comparison {
 
 /// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`] where there are six or
 /// more. `widening` is the factor by which the correlation of the blocks widens standard errors, from 1. Fewer than two: no interval.
-#[must_use]
 pub fn paired(differences: &[f64], widening: f64, level: f64) -> Comparison {
     let n = differences.len();
     let limited = if n < MIN_BLOCKS { differences.to_vec() } else { limit(differences) };
@@ -91,7 +87,6 @@ pub fn paired(differences: &[f64], widening: f64, level: f64) -> Comparison {
 
 /// Compares stored runs by session: `before` and `after` hold one mean ln cost per session. The error is the spread
 /// between sessions, pooled. No interval with fewer than five sessions before, or none after.
-#[must_use]
 pub fn between_sessions(before: &[f64], after: &[f64], level: f64) -> Comparison {
     let ((mean_before, spread_before), (mean_after, spread_after)) = (moments(before), moments(after));
     let difference = mean_after - mean_before;
@@ -108,7 +103,6 @@ pub fn between_sessions(before: &[f64], after: &[f64], level: f64) -> Comparison
 
 /// Selects the p-values that are discoveries at false discovery rate `rate` (Benjamini and Hochberg 1995): all up to
 /// the largest k with p₍ₖ₎ ≤ k·rate/m.
-#[must_use]
 pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

@@ -25,13 +25,11 @@ pub struct CostLine {
 
 impl CostLine {
     /// Time of a call that moves `bytes`, in ns.
-    #[must_use]
     pub fn ns(&self, bytes: f64) -> f64 {
         self.fixed_ns + self.per_byte_ns * bytes
     }
 
     /// The size of calls that reach a share of the rate at `largest` bytes a call.
-    #[must_use]
     pub fn size_for(&self, share: f64, largest: f64) -> f64 {
         let rate = share * largest / self.ns(largest);
         rate * self.fixed_ns / (1.0 - rate * self.per_byte_ns)
@@ -45,7 +43,6 @@ const NEGLIGIBLE: f64 = 1e-3;
 
 /// The line of least relative error, and that error: the root mean square of ln(measured / fitted). `None` where a call or a byte
 /// would cost nothing.
-#[must_use]
 pub fn cost_line(points: &[Point]) -> (Option<CostLine>, f64) {
     let sizes = || points.iter().map(|point| point.bytes);
     let least = NEGLIGIBLE / sizes().fold(0.0, f64::max);
@@ -81,7 +78,6 @@ impl Scaled {
 
 /// Plain least squares, every point with the same weight in ns, and the share of the variance explained. `None` for fewer than
 /// two different sizes.
-#[must_use]
 pub fn plain_line(points: &[Point]) -> Option<(CostLine, f64)> {
     let n = points.len() as f64;
     let mean_bytes = points.iter().map(|p| p.bytes).sum::<f64>() / n;

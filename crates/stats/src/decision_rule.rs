@@ -25,7 +25,6 @@ pub enum OptionState {
 }
 
 /// The state of an option with the interval `lower` to `upper`. `doubted`: something contradicts that it is good.
-#[must_use]
 pub fn state(lower: f64, upper: f64, doubted: bool, margin: f64) -> OptionState {
     if upper <= margin && !doubted {
         OptionState::Good
@@ -50,7 +49,6 @@ pub enum ClaimKind {
 }
 
 /// The claim about options with these states and upper ends. `None` where every option is to avoid, which harm alone can cause.
-#[must_use]
 pub fn claim(options: &[(OptionState, f64)], margin: f64) -> Option<ClaimKind> {
     let is = |state: OptionState| options.iter().filter(move |option| option.0 == state);
     if is(OptionState::Good).next().is_some() {

@@ -24,7 +24,6 @@ const SEEN_SHARE: f64 = 0.75;
 ///
 /// # Panics
 /// If the slices differ in length.
-#[must_use]
 pub fn choose_over_profiles(
     ln_cost: &[Vec<Option<f64>>],
     footprint_bytes: &[Option<f64>],
@@ -68,7 +67,6 @@ pub fn choose_over_profiles(
 ///
 /// The score is the cell's effect in the least-squares fit of ln cost = cell + block. A more robust fit is not possible
 /// with two to four values per cell: an outlier cannot be distinguished from a true value.
-#[must_use]
 pub fn score(blocks: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let cells = blocks.iter().map(Vec::len).max().unwrap_or(0);
     let ln = |block: &Vec<Option<f64>>, cell: usize| {

@@ -99,7 +99,6 @@ impl Default for Method {
 
 impl Method {
     /// The margin as a difference of ln costs: ln(1 + x).
-    #[must_use]
     pub fn ln_margin(&self) -> f64 {
         self.margin.ln_1p()
     }
@@ -182,7 +181,6 @@ pub struct PairDifference {
 
 impl PairDifference {
     /// Half the width of its interval, in ln: mean + reach is the bound that enters Uᵢ.
-    #[must_use]
     pub fn reach(&self) -> f64 {
         self.random + self.systematic
     }
@@ -191,13 +189,11 @@ impl PairDifference {
 impl GroupVerdict {
     /// How far equal cells of this group may be apart by more than chance, in ln: all bounds are wider by it. 0 where the A/A control does
     /// not differ.
-    #[must_use]
     pub fn systematic(&self) -> f64 {
         self.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach)
     }
 
     /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the group is inconclusive.
-    #[must_use]
     pub fn pair(&self, i: usize, j: usize) -> Option<PairDifference> {
         let (a, b) = (self.place(i)?, self.place(j)?);
         let (critical, pairs) = (*self.judged.critical.get(b)?, &self.judged.pairs);
@@ -211,7 +207,6 @@ impl GroupVerdict {
     }
 
     /// Whether cell `i` is significantly within the margin of the best of this group.
-    #[must_use]
     pub fn proves(&self, i: usize, method: &Method) -> bool {
         let within = |upper: f64| upper <= method.ln_margin();
         self.upper.get(i).copied().flatten().is_some_and(within) && self.contradicted.binary_search(&i).is_err()
@@ -222,14 +217,12 @@ impl GroupVerdict {
     /// Both are the same cell, so a claim that fails here depends on which of the two was used. It also fails by chance
     /// (see the verification table), so it is reported and forbids nothing. `None` if no claim is made for the cell or
     /// there is no control.
-    #[must_use]
     pub fn survives_exchange(&self, i: usize, method: &Method) -> Option<bool> {
         let upper = self.exchanged_upper.get(i).copied().flatten()?;
         self.proves(i, method).then_some(upper <= method.ln_margin())
     }
 
     /// The present cell with the least mean cost.
-    #[must_use]
     pub fn leader(&self) -> Option<usize> {
         self.present.iter().copied().find(|&i| self.excess[i] == Some(0.0))
     }
@@ -243,7 +236,6 @@ impl GroupVerdict {
 ///
 /// # Panics
 /// If a block has a different number of costs than the group has cells.
-#[must_use]
 pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     let mut primary = judge_blocks(input, method);
     if method.limit_outliers && primary.slow_limited.iter().any(|&trials| trials > 0) {
@@ -440,7 +432,6 @@ pub struct Twin {
 
 /// Judges ln(control / leader), one value per block, in a session of `groups` groups, with standard errors that grow by the
 /// factor `widening`. `None` for fewer than two blocks.
-#[must_use]
 pub fn judge(differences: &[f64], widening: f64, groups: usize) -> Option<Twin> {
     let blocks = differences.len();
     if blocks < 2 {

@@ -30,14 +30,12 @@ pub struct InterimAnalysis {
 }
 
 /// The level of each of `of` analyses that together keep `overall` (a share, 0.95).
-#[must_use]
 pub fn level(overall: f64, of: usize) -> f64 {
     1.0 - (1.0 - overall) / of.max(1) as f64
 }
 
 /// All analyses of a group whose first one takes place after `first_blocks` blocks; each has twice the blocks of the
 /// previous one. A single analysis has a fixed number of blocks and the full level.
-#[must_use]
 pub fn schedule(first_blocks: usize, of: usize, overall: f64) -> Vec<InterimAnalysis> {
     let of = of.max(1);
     let blocks = |number: usize| {
@@ -48,13 +46,11 @@ pub fn schedule(first_blocks: usize, of: usize, overall: f64) -> Vec<InterimAnal
 }
 
 /// The last analysis that a group with `blocks` complete blocks has reached.
-#[must_use]
 pub fn completed(analyses: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
     analyses.iter().copied().rfind(|analysis| analysis.blocks <= blocks)
 }
 
 /// The next analysis of a group with `blocks` complete blocks; `None` after the last.
-#[must_use]
 pub fn next(analyses: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
     analyses.iter().copied().find(|analysis| analysis.blocks > blocks)
 }
@@ -68,7 +64,6 @@ pub fn next(analyses: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalys
 /// Further blocks after which `cell` should be shown to be within the margin of the best: 0 if it is already.
 ///
 /// Returns `None` if its estimate is beyond the margin, the plain means contradict it, or the cell was not confirmed.
-#[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
     if !holds(&verdict.present) || holds(&verdict.contradicted) {
@@ -90,7 +85,6 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
 /// The factor by which the number of blocks must grow so that the interval of a difference should exclude 0 or be within the margin
 /// `ln_margin`: 1 if it does, infinite if more blocks do not help. In logarithms it is `mean` ± (`reach` + `fixed`); only
 /// `reach` shrinks.
-#[must_use]
 pub fn growth_to_decide(mean: f64, reach: f64, fixed: f64, ln_margin: f64) -> f64 {
     let gap = mean.abs().max(ln_margin - mean.abs()) - fixed;
     if gap > 0.0 { (reach / gap).powi(2).max(1.0) } else { f64::INFINITY }

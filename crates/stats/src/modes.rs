@@ -37,7 +37,6 @@ pub struct TrialMode {
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn modes(values: &[f64]) -> Option<Vec<TrialMode>> {
     let ordered = sorted(values);
     let mut found = Vec::new();
@@ -113,14 +112,12 @@ fn best_cut(part: &[f64]) -> Option<usize> {
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn dip(values: &[f64]) -> f64 {
     dip_of_sorted(&sorted(values))
 }
 
 /// The chance that `n` values from a uniform distribution have at least this dip. Interpolated between the tabled 0.001
 /// and 0.5; smaller chances are returned as 0.001, larger ones as 1.
-#[must_use]
 pub fn p_value(dip: f64, n: usize) -> f64 {
     if n < TABLE_N[0] {
         return 1.0;

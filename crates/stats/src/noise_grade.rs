@@ -64,7 +64,6 @@ pub enum GradeReason {
 
 impl GradeReason {
     /// The grade this reason alone leads to.
-    #[must_use]
     pub fn grade(self) -> Grade {
         match self {
             Self::Steal(share) if share > STEAL_MUCH => Grade::D,
@@ -97,7 +96,6 @@ pub struct Graded {
 }
 
 /// Grades an environment.
-#[must_use]
 pub fn grade(environment: &DisturbanceReadings) -> Graded {
     let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> GradeReason, what: &'static str| match value {
         None => Some(GradeReason::Unknown(what)),

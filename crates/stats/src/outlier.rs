@@ -31,7 +31,6 @@ pub struct Limited {
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn limit_rows(rows: &[Vec<f64>]) -> Limited {
     let cells = rows.first().map_or(0, Vec::len);
     let mut limited = Limited { rows: rows.to_vec(), slow: vec![0; cells] };
@@ -57,7 +56,6 @@ pub fn limit_rows(rows: &[Vec<f64>]) -> Limited {
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn limit(values: &[f64]) -> Vec<f64> {
     let Some((middle, spread)) = robust(values).filter(|(_, spread)| *spread > 0.0) else { return values.to_vec() };
     values.iter().map(|value| value.clamp(middle - SPREADS * spread, middle + SPREADS * spread)).collect()

@@ -14,7 +14,6 @@ use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     assert!(values.iter().all(|x| !x.is_nan()), "NaN has no place in an order");
     let middle = values.len().checked_sub(1)? / 2;
@@ -32,7 +31,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
 ///
 /// # Panics
 /// If `q` is outside 0..=1.
-#[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     assert!((0.0..=1.0).contains(&q), "a quantile must be in 0..=1, got {q}");
     let last = sorted.len().checked_sub(1)?;
@@ -51,7 +49,6 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 ///
 /// # Panics
 /// If a value is NaN.
-#[must_use]
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     assert!(values.iter().all(|x| !x.is_nan()), "NaN has no place in an order");
     let mut sorted = values.to_vec();
@@ -85,7 +82,6 @@ pub struct MedianEstimate {
 ///
 /// # Panics
 /// If a value is NaN or the level is not in 0..1.
-#[must_use]
 pub fn sign_interval(values: &[f64], level: f64) -> MedianEstimate {
     assert!(level > 0.0 && level < 1.0, "a level must be between 0 and 1, got {level}");
     let ordered = sorted(values);
@@ -106,7 +102,6 @@ pub(crate) fn student_critical(freedom: f64, level: f64) -> Option<f64> {
 
 /// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For a few values that
 /// are close to normal: differences of two similar quantities, or means of many values.
-#[must_use]
 pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     let critical = student_critical(values.len() as f64 - 1.0, level)?;
     let (mean, variance) = moments(values);
@@ -115,7 +110,6 @@ pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
 }
 
 /// Mean (0 without values) and sample variance (0 for fewer than two).
-#[must_use]
 pub fn moments(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n.max(1.0);

@@ -42,7 +42,6 @@ pub struct OptionRecommendation {
 }
 
 /// Recommends one cell of a group.
-#[must_use]
 pub fn recommend(input: &GroupInput, verdict: &GroupVerdict, method: &Method) -> OptionRecommendation {
     let ranked = cheapest_first(&input.cells);
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(|&cell| verdict.proves(cell, method)).collect();
@@ -69,7 +68,6 @@ pub fn recommend(input: &GroupInput, verdict: &GroupVerdict, method: &Method) ->
 
 /// Orders two cells by cost to the user: defaults first, then footprint, then CPU per unit, then position in the
 /// plan. Footprints count only where both have one; a cell without a CPU figure comes after one with it.
-#[must_use]
 pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
     let footprint = match (a.footprint_bytes, b.footprint_bytes) {
         (Some(a), Some(b)) => a.total_cmp(&b),
@@ -123,7 +121,6 @@ pub struct Candidate {
 /// Selects the recommended option from candidates in order of cost. The first proven one wins. Otherwise a default
 /// wins, the one with the smallest bound, if it may be the best and its bound is close to that of `closest`, the option with
 /// the smallest bound of all, or if that bound is too wide to matter. Otherwise `closest` wins.
-#[must_use]
 pub fn named(cheapest_first: &[Candidate], closest: Option<usize>) -> Option<usize> {
     let is_kept = |default: &Candidate, closest: usize| {
         let bounds = default.bound.zip(cheapest_first[closest].bound);

@@ -20,7 +20,6 @@ pub struct RandomStream {
 
 /// A generator for `seed`. Different `stream` numbers give independent sequences, so that a new consumer of randomness
 /// does not change the numbers of the others.
-#[must_use]
 pub fn seeded(seed: u64, stream: u64) -> RandomStream {
     // Seeds are often 1, 2, 3: mixing spreads them over all 128 bits.
     let high = mix(seed);

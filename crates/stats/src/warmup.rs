@@ -34,7 +34,6 @@ pub struct Warmup {
 /// The MSER-5 truncation point of one series of equally long bins (bytes a bin, or a rate).
 ///
 /// Fewer than 20 bins cannot be judged: nothing is left out and the series is not steady.
-#[must_use]
 pub fn mser5(bins: &[f64]) -> Truncation {
     let batches: Vec<f64> =
         bins.chunks_exact(BATCH_BINS).map(|batch| batch.iter().sum::<f64>() / BATCH_BINS as f64).collect();
@@ -67,7 +66,6 @@ pub fn mser5(bins: &[f64]) -> Truncation {
 /// the budget of a group.
 ///
 /// Without trials: no warm-up, not steady.
-#[must_use]
 pub fn fixed_warmup(trials: &[Vec<f64>], bin_ns: f64) -> Warmup {
     let found: Vec<Truncation> = trials.iter().map(|bins| mser5(bins)).collect();
     let settled = found.iter().filter(|point| point.steady).count();
