@@ -106,8 +106,7 @@ impl ProgramCounts {
         match self.open.entry((pid, fd)) {
             Entry::Occupied(flow) => Some(flow.into_mut()),
             Entry::Vacant(place) => {
-                let program = self.programs.get(&pid)?;
-                let end = InspectedFd::look(pid, fd, &program.name, &program.command)?;
+                let end = InspectedFd::look(pid, fd)?;
                 Some(place.insert(FdCounts::new(pid, end)))
             }
         }
