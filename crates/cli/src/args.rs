@@ -136,9 +136,6 @@ pub fn apply_design(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Fai
             spec.set_design(key, text).map_err(wrong(key))?;
         }
     }
-    if let Ok(Some(names)) = matches.try_get_one::<String>("also") {
-        spec.add_lists(names)?;
-    }
     if let Ok(Some(text)) = matches.try_get_one::<String>("finalists") {
         let finalists = spec::finalists(text).map_err(wrong("finalists"))?;
         spec.parts.iter_mut().for_each(|part| part.finalists = Some(finalists));

@@ -3,12 +3,11 @@
 //! Also the levels of factors that the user did not name.
 
 use bytegauge_model::factor::{self, Factor, Role};
-use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::{FactorKey, Level, Spec, Transport, Workload};
 
 use crate::effective_factors::{deciders, is_moot, joints, suits_named};
 use crate::engines::suits;
-use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
+use crate::spec::{self, Part, PlanSpec, SET_BY_PROFILES};
 use crate::{PlanError, external, far};
 
 /// More cells than this is a mistake in a range, not an experiment.
@@ -85,14 +84,9 @@ fn axes(workload: Workload, part: &Part, role: Role, transport: Option<&Transpor
         }
         _ if !has_level(part, factor) => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
-        name => {
-            let is_unnamed_profile = name == "profile" && !part.levels.contains_key(name);
-            let fits = |level: &Level, over: &Transport| match is_unnamed_profile {
-                true => means_something(level, over),
-                false => suits(factor, level, over),
-            };
+        _ => {
             let mut levels = part.levels(workload, factor, transport);
-            levels.retain(|level| transport.is_none_or(|over| fits(level, over)));
+            levels.retain(|level| transport.is_none_or(|over| suits(factor, level, over)));
             levels
         }
     };
@@ -104,15 +98,6 @@ fn has_level(part: &Part, factor: &Factor) -> bool {
     let brings = |key: &FactorKey| part.levels.contains_key(key.row().name);
     let is_free = factor.only_with.is_empty() || factor.only_with.iter().any(brings);
     is_free || (factor.key == FactorKey::direction && far::has_direction_here(part))
-}
-
-/// Whether a default profile has an effect over a transport: datagrams have no idle connections.
-fn means_something(profile: &Level, transport: &Transport) -> bool {
-    let row = PROFILES.iter().find(|row| Some(row.name) == profile.name());
-    let fits = |name: &str| factor::find(name).is_none_or(|factor| (factor.fits)(transport));
-    !transport.is_datagram()
-        || row
-            .is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || *name == "call_work" || fits(name)))
 }
 
 /// Whether the part sets a factor that profiles set, so that no profile applies.
@@ -146,7 +131,7 @@ pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) 
 // options.
 //
 // Once an option with several levels is named, other lists would hide the comparison that was asked for: sizes and engines
-// multiply. Then one level of everything else is measured. `also` adds a list again.
+// multiply. Then one level of everything else is measured.
 
 impl Part {
     /// The one of several default levels that is measured where only one is: one with which all that the part names means
@@ -174,7 +159,7 @@ impl Part {
     /// time.
     pub(crate) fn has_one_of(&self, factor: &Factor) -> bool {
         let is_one = self.one_each || (self.role_of(factor) == Role::Condition && !factor.is_in(Workload::Ring));
-        is_one && !self.levels.contains_key(factor.name) && !self.also.contains(&factor.name)
+        is_one && !self.levels.contains_key(factor.name)
     }
 }
 
@@ -182,37 +167,6 @@ impl PlanSpec {
     /// Leaves one level of every factor that was not named.
     pub fn leave_one_level(&mut self) {
         self.parts.iter_mut().for_each(|part| part.one_each = true);
-    }
-
-    /// Adds the default lists of these factors, given by their flags.
-    ///
-    /// # Errors
-    /// When the workload has no such factor, or its default is a single level.
-    pub fn add_lists(&mut self, names: &str) -> Result<(), PlanError> {
-        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-        for name in names {
-            let factors = factor::named(self.workload, name);
-            if factors.is_empty() {
-                let flags = factor::flags(self.workload);
-                let hint = bytegauge_model::suggest::hint(name, flags.iter().map(String::as_str));
-                return PlanError::usage(format!("--also: no factor or key is called `{name}`{hint}"));
-            }
-            for factor in factors {
-                let has_list = |part: &Part| {
-                    let transports = part.transports(self.workload).into_iter().map(Some).chain([None]);
-                    let all = |over: Option<Transport>| part.defaults(self.workload, factor, over.as_ref());
-                    transports.into_iter().any(|over| all(over).len() > 1)
-                };
-                if !self.parts.iter().any(has_list) {
-                    let flag = factor.flag();
-                    return PlanError::usage(format!(
-                        "--also {flag}: its default is a single level. Name the levels to measure: --{flag} LIST"
-                    ));
-                }
-                self.parts.iter_mut().for_each(|part| part.also.push(factor.name));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -223,14 +177,14 @@ pub(crate) fn note(workload: Workload, part: &Part) -> Option<String> {
         let over = transport.as_ref().filter(|_| factor.name != "transport");
         let applies = over.is_none_or(|over: &Transport| (factor.fits)(over));
         let [one] = &part.levels(workload, factor, over)[..] else { return None };
-        let all = part.defaults(workload, factor, over);
+        let all = spec::defaults(workload, factor, over);
         let is_left =
             applies && part.has_one_of(factor) && all.len() > 1 && !(factor.name == "profile" && sets_by_hand(part));
         is_left.then(|| format!("--{} {}", factor.flag(), factor.kind.compact(one)))
     };
     let left: Vec<String> = factor::of(workload).filter_map(left).collect();
     (!left.is_empty()).then(|| {
-        format!("one value is measured of each of these: {}; --also NAME adds the default list of one", left.join(", "))
+        format!("one value is measured of each of these: {}; name several values to compare them", left.join(", "))
     })
 }
 
@@ -347,7 +301,7 @@ mod named_levels_tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
 
-    fn spec(line: &str, also: &str) -> PlanSpec {
+    fn spec(line: &str) -> PlanSpec {
         let (workload, flags) = line.split_once(' ').unwrap();
         let workload: Workload = workload.parse().unwrap();
         let mut spec = PlanSpec::named("t", workload);
@@ -358,17 +312,16 @@ mod named_levels_tests {
             .collect();
         spec.set_all(&flags).unwrap();
         spec.budget_ns = Some(600_000_000_000);
-        spec.add_lists(also).unwrap();
         spec
     }
 
-    fn plan(line: &str, also: &str) -> Plan {
-        resolve(&spec(line, also), &Catalog::default(), 1).unwrap()
+    fn plan(line: &str) -> Plan {
+        resolve(&spec(line), &Catalog::default(), 1).unwrap()
     }
 
     /// The number of tests, and of options in each of them.
     fn check(line: &str, tests: usize, options: usize) {
-        let plan = plan(line, "");
+        let plan = plan(line);
         assert_eq!((plan.groups.len(), plan.cells.len()), (tests, tests * options), "{line}");
         assert!(plan.families.iter().all(|family| !family.is_screened()), "{line}");
     }
@@ -398,7 +351,7 @@ mod named_levels_tests {
     /// A pipe is no size of the peer's calls: a small one would limit every read.
     #[test]
     fn a_reader_has_the_usual_pipe() {
-        let plan = plan("stream --transport pipe --role reader --read-size 4K,1M", "");
+        let plan = plan("stream --transport pipe --role reader --read-size 4K,1M");
         assert!(plan.groups.iter().all(|group| group.factors.pipe_size().is_none()), "{:?}", plan.groups);
     }
 
@@ -414,10 +367,10 @@ mod named_levels_tests {
         check("call --flows 10 --compare depth --depth 1,8", 1, 2);
         check("call --compare request-chunk --request-chunk 86,auto --request 256", 1, 2);
         check("call --compare response-chunk --response-chunk 86,auto --response 256", 1, 2);
-        let parts = spec("call --compare response-chunk --response-chunk 86,auto --response-gap 1ms", "");
+        let parts = spec("call --compare response-chunk --response-chunk 86,auto --response-gap 1ms");
         let error = resolve(&parts, &Catalog::default(), 1).unwrap_err().to_string();
         assert!(error.contains("--response-chunk, the same for all options"), "{error}");
-        let error = resolve(&spec("call --transport tcp,udp --compare transport", ""), &Catalog::default(), 1);
+        let error = resolve(&spec("call --transport tcp,udp --compare transport"), &Catalog::default(), 1);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("--timeout: 5s and 250ms") || error.contains("Give it one level"), "{error}");
     }
@@ -425,26 +378,17 @@ mod named_levels_tests {
     #[test]
     fn trial_measures_several_bursts() {
         let line = "stream --transport udp --write-size 1452 --burst 3000 --every 20ms --rcvbuf 208K,4M";
-        let (bursts, steady) = (plan(line, ""), plan("stream --transport udp --write-size 1452 --rcvbuf 208K,4M", ""));
+        let (bursts, steady) = (plan(line), plan("stream --transport udp --write-size 1452 --rcvbuf 208K,4M"));
         let round_ns = |plan: &Plan| plan.schedule().confirm_round_ns;
         assert!(round_ns(&bursts) > round_ns(&steady) + 3 * 150_000_000, "{} {}", round_ns(&bursts), round_ns(&steady));
-        let error = resolve(&spec("stream --transport udp --every 20ms", ""), &Catalog::default(), 1).unwrap_err();
+        let error = resolve(&spec("stream --transport udp --every 20ms"), &Catalog::default(), 1).unwrap_err();
         assert!(error.to_string().contains("--every has no effect without --burst N"), "{error}");
     }
 
     #[test]
-    fn lists_are_added_again_by_name() {
-        let groups = |also: &str| plan("stream --role reader --read-size 4K,64K", also).groups.len();
-        assert_eq!((groups("profile"), groups("transport,write-size")), (3, 6));
-        let refused = |also: &str| spec("stream --read-size 4K,64K", "").add_lists(also).unwrap_err().to_string();
-        assert!(refused("flows").contains("its default is a single level"), "{}", refused("flows"));
-        assert!(refused("flow").contains("flows"), "{}", refused("flow"));
-    }
-
-    #[test]
     fn plan_lists_factors_with_one_level() {
-        let notes = plan("stream --rcvbuf 64K,1M", "").notes.join("\n");
-        let expected = "--transport tcp, --profile program, --read-size 64K, --write-size 64K; --also NAME";
+        let notes = plan("stream --rcvbuf 64K,1M").notes.join("\n");
+        let expected = "--transport tcp, --profile program, --read-size 64K, --write-size 64K; name";
         assert!(notes.contains(expected), "{notes}");
     }
 
@@ -455,7 +399,7 @@ mod named_levels_tests {
                 for over in [None, Some(Transport::Tcp), Some(Transport::Udp)] {
                     let part = Part { one_each: true, ..Part::default() };
                     let levels = part.levels(row.value, factor, over.as_ref());
-                    let all = part.defaults(row.value, factor, over.as_ref());
+                    let all = spec::defaults(row.value, factor, over.as_ref());
                     assert!(levels.len() == 1 && all.contains(&levels[0]), "{} {levels:?}", factor.name);
                 }
             }
@@ -464,8 +408,7 @@ mod named_levels_tests {
 
     #[test]
     fn short_budget_is_refused_with_the_time() {
-        let mut spec =
-            spec("stream --role reader --link-delay 15ms,91ms --link-rate 40Mbit --rcvbuf 128K,256K,512K", "");
+        let mut spec = spec("stream --role reader --link-delay 15ms,91ms --link-rate 40Mbit --rcvbuf 128K,256K,512K");
         spec.budget_ns = Some(69_000_000_000);
         let refused = resolve(&spec, &Catalog::default(), 1).unwrap_err().to_string();
         assert!(refused.contains("--rcvbuf has 3, --link-delay has 2"), "{refused}");

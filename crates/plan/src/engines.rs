@@ -334,7 +334,7 @@ mod datagram_tests {
             parse("t", "workload = \"call\"\ntransport = \"udp\"\nserver-engine = \"gso\"").unwrap_err().to_string();
         assert!(error.contains("engine `gso` does not carry the workload call"), "{error}");
         let text = "workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\nflows = 1\n\
-                    batch = \"8,16\"\noutstanding = \"1,64\"\nalso = \"server-engine\"";
+                    batch = \"8,16\"\noutstanding = \"1,64\"\nserver-engine = \"plain,mmsg,uring:plain,uring:multishot\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         let engines: Vec<_> =
             plan.cells.iter().filter_map(|cell| Some(cell.factors.server_engine()?.to_string())).collect();
@@ -367,20 +367,6 @@ mod datagram_tests {
     }
 
     #[test]
-    fn idle_connections_are_none_of_datagrams() {
-        let text = "workload = \"call\"\ntransport = \"udp,tcp\"\nrequest = 100";
-        let mut spec = parse("t", text).unwrap();
-        spec.add_lists("profile").unwrap();
-        let plan = resolve(&spec, &Catalog::default(), 1).unwrap();
-        let profiles = |transport: &str| -> Vec<String> {
-            let groups =
-                plan.groups.iter().filter(|group| group.factors.transport() == transport.parse().ok().as_ref());
-            groups.map(|group| group.factors.get("profile").to_string()).collect()
-        };
-        assert_eq!((profiles("udp").join(","), profiles("tcp").join(",")), ("rpc".into(), "rpc,many-idle".into()));
-    }
-
-    #[test]
     fn sizes_over_the_mtu_are_noted() {
         check("write-size = 1472\nengine = \"plain\"", 1500, "");
         check("write-size = 1473\nengine = \"plain\"", 1500, "over the loopback's MTU of 1500 B: IP cuts each into");
@@ -391,7 +377,7 @@ mod datagram_tests {
         check("engine = \"plain\"\nbatch = 8", 65_536, "--batch has no effect without --engine mmsg or gso");
         check("outstanding = 8", 65_536, "--outstanding has no effect without --engine uring:plain or uring:multishot");
         let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,mmsg,gso,uring\"\n\
-                    batch = \"8,16\"\noutstanding = \"1,64\"\nalso = \"engine\"";
+                    batch = \"8,16\"\noutstanding = \"1,64\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         assert_eq!(plan.cells.len(), 1 + 2 + 2 + 2);
     }
@@ -465,7 +451,7 @@ mod ring_tests {
 
     #[test]
     fn artefacts_are_shown_where_they_apply() {
-        let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"\nalso = \"mode\"";
+        let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"\nmode = \"ceiling,checked\"";
         let plan = plan(text).unwrap();
         assert_eq!(plan.cells.len(), 4);
         let [artefact] = &plan.artefacts[..] else { panic!("{:?}", plan.artefacts) };

@@ -14,7 +14,7 @@ use crate::spec::{DESIGN_KEYS, Part, PlanSpec, ProfileSpec, finalists, parse as 
 const PLAN_KEYS: &[&str] = &["name", "summary", "workload", "wants", "profiles", "part"];
 
 /// Keys of a part other than factors.
-const PART_KEYS: &[&str] = &["screen", "finalists", "trial", "also"];
+const PART_KEYS: &[&str] = &["screen", "finalists", "trial"];
 
 /// Reads a plan. `place` names it in errors: a file or a ready plan's name.
 ///
@@ -96,11 +96,6 @@ impl Reader<'_> {
                 }
             }
             "finalists" => part.finalists = Some(self.design(key, value, finalists)?),
-            "also" => {
-                for name in self.text(key, value)?.split(',') {
-                    part.also.extend(self.factors(name.trim(), &[])?.iter().map(|factor| factor.name));
-                }
-            }
             "trial" => part.trial_ns = Some(self.design(key, value, time_ns)?),
             _ => {
                 for factor in self.factors(key, also)? {
@@ -241,8 +236,8 @@ mod tests {
         let parts = spec.unwrap().parts;
         assert_eq!(parts[0].levels["flows"], [Level::Number(4)]);
         assert_eq!(parts[1].levels["flows"], [Level::Number(2)]);
-        let spec = parse("p", "half-load = true\n[[part]]\nalso = \"profile,transport\"\n").unwrap();
-        assert!(spec.gentle && spec.parts[0].also.len() > 1, "{spec:?}");
+        let spec = parse("p", "half-load = true\n[[part]]\nflows = 2\n").unwrap();
+        assert!(spec.gentle, "{spec:?}");
     }
 
     #[test]

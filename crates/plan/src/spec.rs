@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::PlanError;
 use crate::design::{ANALYSES, ANALYSES_MAX, AUDIT_MAX, AUDIT_SHARE, FINALISTS_MIN, Finalists};
-use bytegauge_model::factor::{self, FACTORS, Factor, FactorKey, Role, role_of};
+use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
 use bytegauge_model::name_tables::PROFILES;
 use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{
@@ -30,12 +30,6 @@ const ROLE: &str = "role";
 /// The factor for the condition that is compared.
 const COMPARE: &str = "compare";
 
-/// Sizes of a read or a write that a program's peer may well use.
-const PEERS_SIZES: &str = "16K,64K,1M";
-
-/// The same for a relay, which has two peers: its own method matters more than their sizes.
-const RELAYS_PEERS_SIZES: &str = "64K";
-
 /// Default options of a relay program if no factor of its copying is given: the buffer.
 const ASKED_OF_RELAYS: &[(&str, &str)] = &[("relay", "read-write"), ("relay_buffer", "4K,16K,64K,256K,1M")];
 
@@ -52,8 +46,6 @@ pub struct Part {
     pub trial_ns: Option<u64>,
     /// Whether factors that are not named have one level instead of their default lists.
     pub(crate) one_each: bool,
-    /// Factors that keep their default lists all the same.
-    pub(crate) also: Vec<&'static str>,
 }
 
 /// The whole request.
@@ -307,11 +299,10 @@ impl Part {
         levels.iter().filter_map(Level::parsed).collect()
     }
 
-    /// The levels of a factor over a transport, or without one, given or default. A factor that the peer sets gets small,
-    /// middling and large levels.
+    /// The levels of a factor over a transport, or without one, given or default.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let named = self.levels.get(factor.name).cloned();
-        named.unwrap_or_else(|| match self.defaults(workload, factor, transport) {
+        named.unwrap_or_else(|| match defaults(workload, factor, transport) {
             levels if self.has_one_of(factor) => self.usual(factor, &levels),
             levels => levels,
         })
@@ -321,17 +312,13 @@ impl Part {
     pub fn levels_of(&self, workload: Workload, name: &str) -> Vec<Level> {
         factor::find(name).map(|factor| self.levels(workload, factor, None)).unwrap_or_default()
     }
+}
 
-    /// The default list of levels of a factor over a transport, or where there is none.
-    pub(crate) fn defaults(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
-        let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
-        let sizes = if self.role() == ProgramRole::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
-        let peers =
-            (is_the_peers && matches!(factor.key, FactorKey::read_size | FactorKey::write_size)).then_some(sizes);
-        let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
-        // The table's own test parses every default.
-        factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
-    }
+/// The default list of levels of a factor over a transport, or where there is none.
+pub(crate) fn defaults(workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
+    let default = factor.default_over(workload, transport);
+    // The table's own test parses every default.
+    factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Reads a list of levels for a factor.

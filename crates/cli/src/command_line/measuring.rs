@@ -88,12 +88,8 @@ fn time(has_path: bool) -> [Arg; 8] {
     ]
 }
 
-fn design() -> [Arg; 8] {
+fn design() -> [Arg; 7] {
     [
-        valued("also", "NAMES", "Also measure the default lists of these factors").details(
-            "once an option with several levels is named, factors that are not named have one level; for example: \
-             profile,transport",
-        ),
         valued("finalists", "N", "Confirm only the best N options, or all")
             .details("a screening chooses them; all levels that you name are confirmed unless this is given"),
         valued("margin", "SHARE", "Difference from the best that is acceptable [default: 5%]")

@@ -57,8 +57,7 @@ fn unsupported_combination_is_skipped() {
 fn completions_are_counted_and_checked() {
     for ends in ["threads", "processes"] {
         let bench = Bench::new();
-        let words =
-            "ring --entries 1,8 --implementation raw,io-uring --setup default --user-data none,boxed --also mode";
+        let words = "ring --entries 1,8 --implementation raw,io-uring --setup default --user-data none,boxed --mode ceiling,checked";
         let document = bench.run(&format!("{words} --ends {ends} {SHORT}")).exits(0).json();
         check_schema(&document);
         assert_eq!((list(&document, "groups").len(), list(&document, "tests").len()), (4, 4));

@@ -52,13 +52,12 @@ fn conditions_make_groups_and_choices_make_cells() {
 
 #[test]
 fn what_the_peer_decides_makes_groups() {
-    let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"\nalso = \"write-size\"";
+    let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"";
     let shape = |more: &str| {
         let plan = plan_of(&format!("{text}\n{more}")).unwrap();
         (plan.groups.len(), plan.cells.len(), plan.families.iter().map(|family| family.choices).max())
     };
-    // By default the peer writes small, middling and large.
-    assert_eq!(shape("role = \"reader\""), (3, 6, Some(2)));
+    assert_eq!(shape("role = \"reader\""), (1, 2, Some(2)));
     assert_eq!(shape("role = \"reader\"\nwrite-size = \"4K,64K\""), (2, 4, Some(2)));
     assert_eq!(shape("role = \"writer\"\nwrite-size = \"4K,64K,1M\""), (2, 6, Some(3)));
     assert_eq!(shape("role = \"both\"\nwrite-size = \"4K,64K\""), (1, 4, Some(4)));
@@ -84,7 +83,7 @@ fn steady_paths_are_warmed_before_they_are_measured() {
 #[test]
 fn one_ended_sources_have_no_writer() {
     let plan =
-        plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"\nalso = \"profile\"")
+        plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"\nprofile = \"drain,program,parser\"")
             .unwrap();
     let device: Vec<_> = plan.cells.iter().filter(|c| c.factors.get("transport") == "/dev/zero".into()).collect();
     // Three profiles, one cell each.
@@ -124,9 +123,10 @@ fn too_many_cells_are_refused_and_not_made() {
 
 #[test]
 fn calls_are_crossed_by_their_own_factors() {
-    let plan =
-        plan_of("workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"\nalso = \"profile\"")
-            .unwrap();
+    let plan = plan_of(
+        "workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"\nprofile = \"rpc,many-idle\"",
+    )
+    .unwrap();
     assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (2, 4, 1));
     let profiles: Vec<_> = plan.groups.iter().map(|group| group.factors.get("profile").to_string()).collect();
     assert_eq!(profiles, ["rpc", "many-idle"]);
