@@ -412,8 +412,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the server of a program will serve no value: it, or the command, names another port than that at which it listens;
-    /// or it is never ready, and the same with every value; or two values failed in the same way. Remembers the first.
+    /// Whether the server of a program will serve no value: it listens at another port than named; or it is never ready, and the
+    /// same with every value; or two values failed in the same way. Remembers the first.
     fn is_never_served(&mut self, cell: &Cell, trial: &Trial) -> bool {
         let is_unserved = |task: &&TaskReport| task.server_not_ready || task.server_unreached;
         let Some(report) = trial.task().filter(is_unserved).filter(|_| self.times.trials_ns == 0) else { return false };
@@ -421,7 +421,7 @@ impl Run<'_> {
         let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
         let is_elsewhere = matches!(ready, Some(ReadyWhen::Tcp(_))) && !report.server_ports.is_empty();
         let is_fixed = report.server_not_ready && task.is_some_and(ProgramTask::has_fixed_server);
-        if is_elsewhere || is_fixed || report.wrong_port.is_some() {
+        if is_elsewhere || is_fixed {
             return true;
         }
         let (first, same) = self.cells.unserved.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));

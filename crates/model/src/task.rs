@@ -3,7 +3,7 @@
 //!
 //! Only the definition. Nothing is run here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -30,9 +30,6 @@ pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The placeholder for the address of the server: its own over an emulated link, and that of loopback otherwise.
 const SERVER: &str = "{server}";
-
-/// Addresses of this machine, in front of a port.
-const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "[::1]:"];
 
 /// The command of a trial, and how it is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,8 +119,6 @@ pub struct TaskReport {
     pub server_ports: Vec<u16>,
     /// No connection of the command reached its server.
     pub server_unreached: bool,
-    /// The port that such a command names, at which nothing listens.
-    pub wrong_port: Option<u16>,
     /// Processes that remained when the command had ended, and were ended.
     pub left_behind: u64,
     /// The server ignored its signal and was killed.
@@ -196,28 +191,6 @@ impl ProgramTask {
         let Some(server) = &self.server else { return false };
         let mut words = server.command.iter().chain(self.prepare.iter().flatten());
         server.by_value.is_empty() && !words.any(|word| has_place(word))
-    }
-
-    /// The only port that the command names: that of an address of this machine, such as `127.0.0.1:7007`, before a number that is a word
-    /// of its own, which may be something else.
-    pub fn port_of_command(&self) -> Option<u16> {
-        let text = self.command.join(" ");
-        let is_end =
-            |at: usize| !text[at..].starts_with(|after: char| after.is_alphanumeric() || "}{._-:".contains(after));
-        let found = |(at, digits): (usize, &str)| {
-            let port = digits.parse::<u16>().ok().filter(|port| *port >= 1024 && is_end(at + digits.len()))?;
-            let before = &text[..at];
-            let is_address = LOCAL.into_iter().any(|host| before.ends_with(host));
-            (is_address || before.is_empty() || before.ends_with([' ', '\'', '"', '=', ':']))
-                .then_some((port, is_address))
-        };
-        let runs = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at);
-        let starts = runs.filter(|at| !text[..*at].ends_with(|before: char| before.is_ascii_digit()));
-        let number = |at: usize| (at, text[at..].split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
-        let all: BTreeSet<(u16, bool)> = starts.map(number).filter_map(found).collect();
-        let is_any_address = all.iter().any(|(_, is_address)| *is_address);
-        let mut named = all.into_iter().filter(|(_, is_address)| *is_address == is_any_address);
-        named.next().filter(|_| named.next().is_none()).map(|(port, _)| port)
     }
 
     /// Refuses a task in which the value has no effect, and one that cannot take all of these values.
@@ -360,17 +333,6 @@ mod tests {
         let got = task.check(std::slice::from_ref(value)).and_then(|()| task.command_for(value, LOOPBACK));
         let got = got.map(|words| words.join(" ")).map_err(|error| error.to_string());
         assert_eq!(got.as_deref().map_err(String::as_str), expected, "{words:?}");
-    }
-
-    #[test]
-    fn the_port_of_a_command_is_found() {
-        let port = |script: &str| task(&["/bin/sh", "-c", script]).port_of_command();
-        assert_eq!(port("client.py 7008 --rounds 20 2>&1"), Some(7008));
-        assert_eq!(port("socat -b 8192 - TCP:127.0.0.1:7008"), Some(7008));
-        assert_eq!(port("client.py server.example:7008 {4096/value} {value}"), Some(7008));
-        for unknown in ["client.py 7008 8192", "client.py", "client.py -n 1.7008", "x localhost:7008 localhost:7009"] {
-            assert_eq!(port(unknown), None, "{unknown}");
-        }
     }
 
     #[test]

@@ -341,12 +341,8 @@ impl ProgramRun<'_> {
     /// No connection of the command reached the server that is ready.
     fn unreached(&self, reason: &str, ready: &ReadyWhen) -> EndError {
         let ReadyWhen::Tcp(port) = ready else { return EndError::Program(reason.to_owned()) };
-        let named_port = self.task.port_of_command();
-        let wrong_port = named_port.filter(|named| named != port && !listening::at_port(self.tables(), *named));
-        let wrong =
-            wrong_port.map_or_else(String::new, |wrong| format!(", and nothing at {wrong}, which the command names"));
-        let task = TaskReport { server_unreached: true, wrong_port, ..TaskReport::default() };
-        EndError::Unserved(format!("{reason}; the server listens at port {port}{wrong}"), Box::new(task))
+        let task = TaskReport { server_unreached: true, ..TaskReport::default() };
+        EndError::Unserved(format!("{reason}; the server listens at port {port}"), Box::new(task))
     }
 
     /// The error of a command, and what its server printed last to its error output: often the cause.
