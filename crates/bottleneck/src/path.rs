@@ -55,8 +55,6 @@ pub struct PathSigns {
     pub rwnd_limited_share: Option<f64>,
     /// Share of the connections' busy time in which the send buffer was the limit.
     pub sndbuf_limited_share: Option<f64>,
-    /// A cell that differs only in one larger kernel buffer, and how much faster it is.
-    pub larger_buffer: Option<(&'static str, f64)>,
     /// Bytes of data per second that an emulated link can carry at most, of both directions together if both are used.
     pub link_rate: Option<f64>,
     /// The latency objective that more calls per second would break.
@@ -370,20 +368,20 @@ pub struct DelayedAcks {
 }
 
 /// A latency objective at its knee and beyond.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Objective {
     /// Its percentile: `p99`.
     pub percentile: &'static str,
     /// The limit, nanoseconds.
     pub limit_ns: u64,
-    /// Its value at the knee, nanoseconds.
-    pub at_knee_ns: f64,
-    /// The lowest rate that exceeds it, calls per second.
-    pub beyond_per_second: f64,
-    /// Its value there, nanoseconds; `None` if too few calls were completed.
+    /// The percentile at the knee, nanoseconds.
+    pub at_knee_ns: Option<f64>,
+    /// The lowest rate above the knee that failed, calls per second; `null` if the closed loop's rate passed.
+    pub beyond_per_second: Option<f64>,
+    /// The percentile there, nanoseconds; `null` if too few calls were completed.
     pub at_beyond_ns: Option<f64>,
     /// The rate of a closed loop on the same connections, calls per second.
-    pub closed_per_second: f64,
+    pub closed_per_second: Option<f64>,
 }
 
 /// The limit of a client that waits for acknowledgements.
@@ -412,6 +410,7 @@ fn errors(signs: &PathSigns) -> Option<Evidence> {
 fn latency_objective(signs: &PathSigns) -> Option<Evidence> {
     let Objective { percentile, limit_ns, at_knee_ns, beyond_per_second, at_beyond_ns, closed_per_second } =
         signs.objective?;
+    let (at_knee_ns, beyond_per_second, closed_per_second) = (at_knee_ns?, beyond_per_second?, closed_per_second?);
     let time = |ns: f64| Nanos(ns as u64);
     let beyond = match at_beyond_ns.filter(|ns| *ns > limit_ns as f64) {
         Some(ns) => format!("it is {} at {}", time(ns), call_rate(beyond_per_second)),
@@ -455,9 +454,6 @@ const LINK_FULL: f64 = 0.90;
 /// `TCP_INFO` counts limits in jiffies (1 to 10 ms): below a third of the busy time the count is mostly
 /// rounding, and other waits are at least as long.
 const TCP_LIMITED: f64 = 0.33;
-/// A larger kernel buffer with all else equal must gain this much, well above noise and the bias of selecting the best
-/// sibling.
-const BUFFER_GAIN: f64 = 0.10;
 
 fn source_itself(signs: &PathSigns) -> Option<Evidence> {
     if signs.two_ended {
@@ -499,16 +495,10 @@ fn window(signs: &PathSigns) -> Option<Evidence> {
 }
 
 fn socket_buffer(signs: &PathSigns) -> Option<Evidence> {
-    if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
-        let sentence =
-            format!("the send buffer was the limit {} of the time in which the sender has data", percent(share));
-        return Some(evidence(sentence, [("sndbuf_limited_share", share)]));
-    }
-    // Unix sockets and pipes count no limits. Only a sibling with a larger buffer proves it there: blocked writers and
-    // readers look alike whether the buffer is small or waking up is slow.
-    let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
-    let sentence = format!("with a larger {name} and all else equal it is {} faster", percent(gain));
-    Some(evidence(sentence, [("larger_buffer_gain", gain)]))
+    // Unix sockets and pipes count no limits: blocked writers and readers look alike whether the buffer is small or waking up is slow.
+    let share = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED)?;
+    let sentence = format!("the send buffer was the limit {} of the time in which the sender has data", percent(share));
+    Some(evidence(sentence, [("sndbuf_limited_share", share)]))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! sessions are the replicates (`bytegauge_stats::across`). A session interrupted before its first analysis is left out. Never
 //! pools the blocks of two sessions.
 
-use bytegauge_model::{GroupId, SessionId, Spec};
+use bytegauge_model::{GroupId, SessionId, SessionRecord, Spec};
 use bytegauge_report::view::numbers::schema::present_levels;
 use bytegauge_report::view::{is_default, rfc3339, varied};
 use bytegauge_report::words::interval_rounding::{NOTHING, at_most, percent};
@@ -135,16 +135,14 @@ impl AcrossView {
             margin,
             level: settings.confidence(),
             boots: boots.len(),
-            sessions: sessions
-                .iter()
-                .map(|session| AcrossSession {
-                    session: session.record.id,
-                    started: rfc3339(session.record.started_unix_ns),
-                })
-                .collect(),
+            sessions: sessions.iter().map(|session| started(&session.record)).collect(),
             tests: several.map(|(_, answers)| test(answers, (settings.confidence(), margin))).collect(),
         }
     }
+}
+
+fn started(record: &SessionRecord) -> AcrossSession {
+    AcrossSession { session: record.id, started: rfc3339(record.started_unix_ns) }
 }
 
 /// The result of a session for each of its groups.
@@ -276,13 +274,11 @@ pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
 }
 
 fn head(view: &AcrossView) -> String {
-    let days: Vec<&str> = view.sessions.iter().filter_map(|session| session.started.get(..10)).collect();
-    let (first, last) = (days.iter().min(), days.iter().max());
-    let days = match (first, last) {
-        (Some(first), Some(last)) if first == last => format!(" · {first}"),
-        (Some(first), Some(last)) => format!(" · {first} to {last}"),
-        _ => String::new(),
-    };
+    let days = || view.sessions.iter().filter_map(|session| session.started.get(..10));
+    let days = days().min().zip(days().max()).map_or_else(String::new, |(first, last)| match first == last {
+        true => format!(" · {first}"),
+        false => format!(" · {first} to {last}"),
+    });
     let boots = if view.boots == 1 { "one boot".to_owned() } else { format!("{} boots", view.boots) };
     format!("bytegauge {} · {} sessions in {boots}{days}", view.plan, view.sessions.len())
 }
@@ -290,36 +286,26 @@ fn head(view: &AcrossView) -> String {
 fn lines_of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
     let sessions = test.sessions.len();
     let is_decided = test.state == AcrossState::Certain;
-    let text = match (&test.recommended, test.slower_upper) {
-        (None, _) => "no two options were confirmed in all sessions".to_owned(),
-        (Some(option), bound) => {
-            let bound = match bound {
-                Some(bound) => {
-                    let why = match test.changes_nothing && !is_decided {
-                        true => " (the default; no option is significantly better)",
-                        false => "",
-                    };
-                    let how = match bound {
-                        bound if bound <= NOTHING => "the fastest".to_owned(),
-                        bound => format!("at most {} slower than the best", at_most(bound)),
-                    };
-                    let named = if is_decided { "use" } else { "can lose least:" };
-                    format!("{named} {option}, {how} in the mean of {sessions} sessions{why}")
-                }
-                None => format!(
-                    "{option} is the best on average; {sessions} sessions are too few for an interval, measure 3"
-                ),
+    let state = if is_decided { "certain" } else { "undecided" };
+    let own = test.recommended.as_ref().map(|option| match test.slower_upper {
+        Some(bound) => {
+            let is_default = test.changes_nothing && !is_decided;
+            let why = if is_default { " (the default; no option is significantly better)" } else { "" };
+            let how = match bound {
+                bound if bound <= NOTHING => "the fastest".to_owned(),
+                bound => format!("at most {} slower than the best", at_most(bound)),
             };
-            let between = test.between.filter(|share| *share > NOTHING);
-            let between = between.map(|share| format!("; sessions differ by {}", percent(share)));
-            format!(
-                "{}: {bound}; recommended in {} of {sessions}{}",
-                if is_decided { "certain" } else { "undecided" },
-                test.recommended_in,
-                between.unwrap_or_default()
-            )
+            let named = if is_decided { "use" } else { "can lose least:" };
+            format!("{named} {option}, {how} in the mean of {sessions} sessions{why}")
         }
-    };
+        None => format!("{option} is the best on average; {sessions} sessions are too few for an interval, measure 3"),
+    });
+    let between = test.between.filter(|share| *share > NOTHING);
+    let between = between.map_or_else(String::new, |share| format!("; sessions differ by {}", percent(share)));
+    let text = own.map_or_else(
+        || "no two options were confirmed in all sessions".to_owned(),
+        |own| format!("{state}: {own}; recommended in {} of {sessions}{between}", test.recommended_in),
+    );
     let mut lines = vec![paint.bold(&test.title)];
     let indented = |text: &str| {
         wrap(text, width - INDENT).into_iter().map(|line| format!("{:INDENT$}{line}", "")).collect::<Vec<_>>()

@@ -21,9 +21,6 @@ use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, between_sessions};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// More tests than this are counted in the verdict.
-const NAMED_MAX: usize = 3;
-
 /// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryView {
@@ -115,7 +112,6 @@ impl HistoryView {
         let mixed = verifying.contains(&true) && verifying.contains(&false);
         let is_whole = absent.is_empty();
         let verdict = if mixed { Verdict::Open } else { overall(&lines, is_whole) };
-        let lost = absent.iter().map(|one| one.label.as_str()).collect::<Vec<_>>();
         let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
         Some(HistoryView {
             plan: last.record.plan_name.clone(),
@@ -125,7 +121,7 @@ impl HistoryView {
             level,
             text: match mixed {
                 true => MIXED.to_owned(),
-                false => text(&lines, verdict, lacking, fewest, margin) + &without_result(&lost),
+                false => text(&lines, verdict, lacking, fewest, margin),
             },
             verdict,
             lacking,
@@ -199,15 +195,6 @@ fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], (level, margin): (f6
 /// A reader that compares every byte does other work.
 const MIXED: &str = "undecided: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
                      in every difference; measure both with it or both without";
-
-/// A test that was measured before and has no result after may have become worse.
-fn without_result(labels: &[&str]) -> String {
-    match labels {
-        [] => String::new(),
-        labels if labels.len() > NAMED_MAX => format!("; {} have no result after", counted(labels.len(), "test")),
-        labels => format!("; no result after: {}", labels.join("; ")),
-    }
-}
 
 /// The result of all lines; one that is not worse needs all tests.
 fn overall(lines: &[HistoryLine], is_whole: bool) -> Verdict {

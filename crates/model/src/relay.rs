@@ -64,13 +64,12 @@ impl RelayMethod {
             _ if self.has_threads() && threads == RelayThreads::Direction => 2,
             _ => 0,
         };
-        let (descriptors, pipes) = match self {
-            Direct => (0, 0),
-            Splice | Sendfile => (6, 2),
-            StdCopy | CopyBuffer | Bufio => (6, 0),
-            _ => (2, 0),
+        let descriptors = match self {
+            Direct => 0,
+            Splice | Sendfile | StdCopy | CopyBuffer | Bufio => 6,
+            _ => 2,
         };
-        RelayHolds { descriptors, pipes, threads }
+        RelayHolds { descriptors, threads }
     }
 
     /// Whether it needs TCP.
@@ -96,8 +95,6 @@ impl RelayMethod {
 pub struct RelayHolds {
     /// Descriptors, those of its pipes included.
     pub descriptors: u64,
-    /// Pipes of the kernel.
-    pub pipes: u64,
     /// Threads of its own.
     pub threads: u64,
 }

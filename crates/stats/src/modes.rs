@@ -8,6 +8,9 @@
 //!
 //! Never splits off a few outliers: a mode holds at least 5 % of the trials, and at least three.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::quantile::{quantile, sorted};
 
 /// The fewest values that are tested.
@@ -23,12 +26,13 @@ const APART_MIN: f64 = 0.02;
 /// The number of successive splits, which limits the number of modes.
 const MAX_DEPTH: usize = 2;
 
-/// One mode.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One mode of rates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ModeView")]
 pub struct TrialMode {
-    /// The median of its values, in their unit.
-    pub centre: f64,
-    /// Its share of all values, 0 to 1.
+    /// Its median, bytes per second.
+    pub median: f64,
+    /// Its share of the trials.
     pub share: f64,
 }
 
@@ -53,8 +57,8 @@ fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<TrialMode>) {
     {
         divide(&part[..cut], all, depth + 1, found);
         divide(&part[cut..], all, depth + 1, found);
-    } else if let Some(centre) = quantile(part, 0.5) {
-        found.push(TrialMode { centre, share: part.len() as f64 / all as f64 });
+    } else if let Some(median) = quantile(part, 0.5) {
+        found.push(TrialMode { median, share: part.len() as f64 / all as f64 });
     }
 }
 
@@ -279,7 +283,7 @@ mod tests {
             (None, None) => {}
             (Some(got), Some(expected)) if got.len() == expected.len() => {
                 for (mode, (centre, share)) in got.iter().zip(expected) {
-                    assert!((mode.centre - centre).abs() < 0.3, "{got:?}");
+                    assert!((mode.median - centre).abs() < 0.3, "{got:?}");
                     assert!((mode.share - share).abs() < 0.03, "{got:?}");
                 }
             }

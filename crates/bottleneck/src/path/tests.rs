@@ -97,11 +97,6 @@ fn limits_of_streams_have_evidence() {
         "the send buffer was the limit 70 % of the time in which the sender has data",
     );
     check(
-        PathSigns { larger_buffer: Some(("sndbuf", 0.34)), ..pair(0.6, 0.7) },
-        "socket buffer",
-        "with a larger sndbuf and all else equal it is 34 % faster",
-    );
-    check(
         idle(pair(0.7, 0.75), [21.0, 14.2]),
         "wake-ups",
         "the ends wait for each other in many short pieces: writer 70 % busy, idle 21 µs at a time; reader 75 %, 14 µs",
@@ -130,10 +125,10 @@ fn limits_of_calls_have_evidence() {
     let objective = Objective {
         percentile: "p99",
         limit_ns: 2_000_000,
-        at_knee_ns: 1_600_000.0,
-        beyond_per_second: 36_000.0,
+        at_knee_ns: Some(1_600_000.0),
+        beyond_per_second: Some(36_000.0),
         at_beyond_ns: Some(3_100_000.0),
-        closed_per_second: 41_000.0,
+        closed_per_second: Some(41_000.0),
     };
     check(
         PathSigns { objective: Some(objective), ..calls(0.4, 0.99) },
@@ -173,8 +168,6 @@ fn without_evidence_it_is_unknown() {
     check(pair(0.5, 0.5), UNKNOWN, "writer 50 % busy, reader 50 % busy: no recorded number explains the rest");
     check(calls(0.5, 0.5), UNKNOWN, "client 50 % busy, server 50 % busy: no recorded number explains the rest");
     assert_eq!(find(&idle(pair(0.5, 0.5), [9_000.0, 20.0])).name, UNKNOWN, "long waits");
-    let small_gain = PathSigns { larger_buffer: Some(("sndbuf", 0.04)), ..pair(0.5, 0.5) };
-    assert_eq!(find(&small_gain).name, UNKNOWN);
     for missing in 0..2 {
         let mut alone = calls(0.99, 0.99);
         alone.ends[missing].busy = None;

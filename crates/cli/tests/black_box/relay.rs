@@ -93,9 +93,6 @@ fn relay_passes_all_bytes() {
     let of_kind = |kind: &str| cells.iter().filter(|cell| cell["kind"] == kind).count();
     assert_eq!((of_kind("candidate"), of_kind("ceiling")), (2 * METHODS.split(',').count(), 2));
     let reported = scope(&document);
-    let held = reported.iter().find(|text| text.starts_with("a connection holds")).expect("relays");
-    assert!(held.starts_with("a connection holds 2 descriptors (epoll, "), "{held}");
-    assert!(held.contains("6 descriptors, 128 KiB of pipes, 2 threads (splice, sendfile)"), "{held}");
     assert_eq!(reported.iter().filter(|text| text.contains("without a relay")).count(), 2, "{reported:?}");
     // One that was too short is measured again.
     let mut trials = relayed(&bench);

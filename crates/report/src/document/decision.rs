@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::Results;
 use super::finding_texts::harm_of;
 use crate::findings::LOST_MUCH;
-use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_avoided};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_avoided, present};
 use crate::view::calls::lowest_missed;
 use crate::view::numbers::{CellView, ChangeView, HarmKind};
-use crate::view::tune::has_value;
 use crate::words::fit::text_width;
 use crate::words::interval_rounding::{NOTHING, at_most, percent};
 use crate::words::number::time;
@@ -91,7 +90,7 @@ pub fn set(results: &Results, test: &Test) -> String {
             let mut own = changes.filter(|change| test.option(&change.cell).is_some());
             let is_kept = own.any(ChangeView::helps_over_loopback);
             let is_named = |now: &&OptionResult| is_kept || named.iter().any(|option| option.id == now.id);
-            if let Some(now) = present(results, test).filter(is_named) {
+            if let Some(now) = present(results, &test.options).filter(is_named) {
                 return format!("keep {}", now.label);
             }
             match avoided(test).as_slice() {
@@ -106,12 +105,6 @@ pub fn set(results: &Results, test: &Test) -> String {
             }
         }
     }
-}
-
-/// The option with the present value of a user's program.
-pub fn present<'a>(results: &Results, test: &'a Test) -> Option<&'a OptionResult> {
-    let default = results.tune.as_ref()?.default.as_ref()?;
-    test.options.iter().find(|option| results.cell(&option.id).is_some_and(|cell| has_value(cell, default)))
 }
 
 /// The options to avoid, the worst first.
@@ -264,7 +257,7 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
             let missed = lowest_missed(results.cells_of(&test.id));
             match (missed, test.options.iter().find_map(|option| option.reason.clone())) {
                 (Some((ns, knee)), _) => {
-                    let (objective, percentile) = (phrase::objective(&knee.slo), knee.percentile);
+                    let (objective, percentile) = (phrase::objective(&knee.slo), knee.objective.percentile);
                     format!("no option kept {objective} (lowest {percentile}: {})", Nanos(ns))
                 }
                 (None, Some(reason)) => format!("nothing was measured: {}", reason.trim_end_matches('.')),

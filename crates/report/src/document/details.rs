@@ -57,35 +57,36 @@ fn datagrams(rows: &[&CellView]) -> Vec<String> {
     rows.iter().filter_map(|cell| deaths(cell, cell.datagrams.as_ref()?)).collect()
 }
 
+/// `12 came late`, of what happened.
+fn counted(parts: &[(u64, &str)]) -> Vec<String> {
+    parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}
+
 /// Where a cell's datagrams were lost, and other events; `None` if next to none.
 fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
-    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
     let mut phrases: Vec<String> = Vec::new();
     if datagrams.lost_share.is_some_and(|share| share >= LOSS_NOTICED) {
-        let places: Vec<String> = [
+        let places = [
             (datagrams.lost_at_socket, "at the receiver's full socket buffer"),
             (datagrams.lost_unknown, "at an unknown place"),
             (datagrams.truncated, "cut off by the reader's buffer"),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, place)| format!("{} {place}", share(Some(count as f64 / datagrams.lost.max(1) as f64))))
-        .collect();
-        phrases.push(format!(
-            "{} of {} sent were lost: {}",
-            share(datagrams.lost_share),
-            datagrams.sent,
-            places.join(", ")
-        ));
+        ];
+        let of_all = |count: u64| share(Some(count as f64 / datagrams.lost.max(1) as f64));
+        let places = places.into_iter().filter(|(count, _)| *count > 0);
+        let places: Vec<String> = places.map(|(count, place)| format!("{} {place}", of_all(count))).collect();
+        let lost = share(datagrams.lost_share);
+        phrases.push(format!("{lost} of {} sent were lost: {}", datagrams.sent, places.join(", ")));
         let worst = share(datagrams.worst_burst_share);
         let of_bursts = |lossy| format!("{} of the bursts lost some, the worst one {worst}", share(Some(lossy)));
         phrases.extend(datagrams.lossy_burst_share.map(of_bursts));
     }
     let cut_per = number(Some(datagrams.cut_bytes as f64 / datagrams.truncated.max(1) as f64));
-    phrases.extend(some(datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")));
-    phrases.extend(some(datagrams.reordered, "came late"));
-    phrases.extend(some(datagrams.duplicated, "came twice"));
-    phrases.extend(some(datagrams.sends_refused, "sends were refused without room in the buffer and tried again"));
+    phrases.extend(counted(&[
+        (datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")),
+        (datagrams.reordered, "came late"),
+        (datagrams.duplicated, "came twice"),
+        (datagrams.sends_refused, "sends were refused without room in the buffer and tried again"),
+    ]));
     phrases.extend(elsewhere(datagrams.namespace.as_ref(), datagrams.lost_unknown > 0));
     (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))
 }
@@ -160,82 +161,48 @@ fn call_deaths(rows: &[&CellView]) -> Option<String> {
 
 /// The most frequent errors of the cells shown, each with its cause.
 fn errors(rows: &[&CellView]) -> Vec<String> {
-    let of_cell = |cell: &&CellView| -> Vec<(String, ErrorView)> {
-        let errors = cell.call.iter().flat_map(|call| call.errors.clone());
-        errors.map(|error| (cell.label.clone(), error)).collect()
-    };
-    let mut all: Vec<(String, ErrorView)> = rows.iter().flat_map(of_cell).collect();
+    let each =
+        rows.iter().flat_map(|cell| cell.call.iter().flat_map(move |call| &call.errors).map(|e| (&cell.label, e)));
+    let mut all: Vec<(&String, &ErrorView)> = each.collect();
     all.sort_by_key(|(_, error)| std::cmp::Reverse(error.count));
     let more = all.len().saturating_sub(ERRORS_MAX);
-    all.truncate(ERRORS_MAX);
-    let texts =
-        all.iter().map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
+    let shown = all.iter().take(ERRORS_MAX);
+    let texts = shown.map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
     texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
 }
 
 /// Drops that no socket counts, of any process of the machine; those of a full backlog only where some of ours are lost.
 fn elsewhere(udp: Option<&UdpUse>, is_lost: bool) -> Vec<String> {
     let Some(udp) = udp else { return Vec::new() };
-    let counts = [
+    counted(&[
         (
             udp.backlog_drops.filter(|_| is_lost).unwrap_or(0),
             "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)",
         ),
         (udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
         (udp.checksum_errors, "datagrams of any process had a wrong checksum"),
-    ];
-    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+    ])
 }
 
 /// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
 fn deaths_of_calls(seen: &CallDatagramView) -> Option<String> {
-    let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
-    let parts = [
-        known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
-        known(seen.requests_lost_elsewhere, "requests were lost at an unknown place"),
-        known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
-        known(seen.replies_unsent, "replies could not be sent"),
-        some(seen.replies_dropped, "replies found a client's receive buffer full"),
-        known(seen.replies_lost_elsewhere, "replies were lost at an unknown place"),
-        some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
-        some(seen.duplicated, "replies came twice"),
-        some(seen.overtaken, "replies were overtaken by later ones"),
-        some(seen.strange, "datagrams answered no call"),
-    ];
-    let is_lost = [seen.requests_lost_elsewhere, seen.replies_lost_elsewhere].iter().any(|lost| lost.unwrap_or(0) > 0);
-    let elsewhere = elsewhere(seen.namespace.as_ref(), is_lost);
-    let parts: Vec<String> = parts.into_iter().flatten().chain(elsewhere).collect();
+    let known = |count: Option<u64>| count.unwrap_or(0);
+    let lost = [known(seen.requests_lost_elsewhere), known(seen.replies_lost_elsewhere)];
+    let mut parts = counted(&[
+        (
+            known(seen.requests_dropped),
+            "requests found the server's receive buffer full (a larger --rcvbuf holds more)",
+        ),
+        (lost[0], "requests were lost at an unknown place"),
+        (known(seen.requests_truncated), "requests were cut off by the server's buffer (MSG_TRUNC)"),
+        (known(seen.replies_unsent), "replies could not be sent"),
+        (seen.replies_dropped, "replies found a client's receive buffer full"),
+        (lost[1], "replies were lost at an unknown place"),
+        (seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
+        (seen.duplicated, "replies came twice"),
+        (seen.overtaken, "replies were overtaken by later ones"),
+        (seen.strange, "datagrams answered no call"),
+    ]);
+    parts.extend(elsewhere(seen.namespace.as_ref(), lost.iter().any(|lost| *lost > 0)));
     (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_are_named_with_their_place() {
-        assert_eq!(deaths_of_calls(&CallDatagramView { requests_sent: 9, ..Default::default() }), None);
-        let seen = CallDatagramView {
-            requests_sent: 100,
-            requests_dropped: Some(7),
-            requests_lost_elsewhere: Some(3),
-            late: 2,
-            ..CallDatagramView::default()
-        };
-        let text = deaths_of_calls(&seen).unwrap();
-        assert!(
-            text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
-        );
-        let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
-        let text = deaths_of_calls(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
-        assert!(text.contains("3 packets of any process were dropped by a CPU's full backlog"), "{text}");
-        // If all arrived, the backlog dropped packets of other processes.
-        let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
-        assert_eq!(deaths_of_calls(&whole), None);
-        assert!(
-            text.contains("3 requests were lost at an unknown place") && text.contains("2 replies came after"),
-            "{text}"
-        );
-    }
 }

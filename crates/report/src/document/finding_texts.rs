@@ -5,7 +5,7 @@ use bytegauge_model::{CellId, Cost, Nanos, kernel_faults, option};
 
 use super::next::more_work;
 use super::{ReportedFinding, Results};
-use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
+use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
@@ -111,10 +111,6 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             let [first, last] = [*first, *last].map(|rate| significant(rate / divisor, 3));
             format!("the rate went from {first} to {last} {unit} during the session")
         }
-        Fact::NotRepeated { was_best: true } => {
-            "an earlier analysis found it within the margin; the present one does not".into()
-        }
-        Fact::NotRepeated { was_best: false } => "an earlier analysis found it slower; the present one does not".into(),
         Fact::FailedTrials { trials, of, why } => {
             // What to do follows the reason.
             let why = why.as_ref().and_then(|why| why.split(": ").next()).map(|why| format!("; the last: {why}"));
@@ -142,12 +138,8 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             let sentence = known.map_or("a network may differ", |known| known.sentence);
             format!("{} was compared over loopback: {sentence}", phrase::in_code(factor))
         }
-        Fact::NotMeasured { what: Unmeasured::Options, options } => {
+        Fact::NotMeasured { options } => {
             format!("{} dropped after the first, short trials", counted(*options, "option"))
-        }
-        Fact::NotMeasured { what: Unmeasured::Congestion, .. } => {
-            let name = results.environment.congestion().unwrap_or("the default");
-            format!("TCP used {name}, the default here: with another congestion control other options may be best")
         }
         Fact::ShortRuns { run_ns } => {
             format!("the start of the program may be a large part of so short a run: {}", more_work(Some(*run_ns)))

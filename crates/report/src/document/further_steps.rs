@@ -4,7 +4,7 @@ use bytegauge_model::{CellKind, Nanos, Transport, Workload};
 
 use super::next::step;
 use super::{NextStep, Results};
-use crate::findings::{Fact, Finding, USUAL_CONGESTION, Unmeasured};
+use crate::findings::{Fact, Finding};
 use crate::results::Test;
 use crate::view::calls::CLOSED;
 use crate::view::numbers::{CellView, GroupView, HarmKind, View};
@@ -14,14 +14,7 @@ pub const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 
 /// All steps of this kind that apply.
 pub fn all(view: &Results) -> Vec<NextStep> {
-    let steps = [
-        in_program(view),
-        over_a_link(view),
-        with_other_work(view),
-        with_other_congestion(view),
-        below_full_load(view),
-        without_loss(view),
-    ];
+    let steps = [in_program(view), over_a_link(view), with_other_work(view), below_full_load(view), without_loss(view)];
     steps.into_iter().flatten().collect()
 }
 
@@ -43,15 +36,6 @@ fn with_other_work(view: &Results) -> Option<NextStep> {
     (is_of_one(test) && !is_asked(view, "--profile")).then_some(())?;
     let command = again_instead(view, &[], &["--profile", "drain,program"])?;
     Some(step(&command, "see whether the same holds for a program that does no work"))
-}
-
-/// The same plan with two congestion controls, where only the default was measured.
-fn with_other_congestion(view: &Results) -> Option<NextStep> {
-    let is_open = |fact: &Fact| matches!(fact, Fact::NotMeasured { what: Unmeasured::Congestion, .. });
-    let own = view.environment.congestion().filter(|_| view.findings.iter().any(|finding| is_open(&finding.fact)))?;
-    let both = format!("{USUAL_CONGESTION},{own}");
-    let command = again_instead(view, &["--congestion"], &["--congestion", &both])?;
-    Some(step(&command, "compare the congestion control, too"))
 }
 
 /// The measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program is often

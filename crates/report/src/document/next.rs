@@ -141,7 +141,7 @@ fn after_failures(view: &Results) -> NextStep {
 /// An objective that an option may keep where none was kept: a few times the lowest percentile.
 fn longer_objective(view: &Results) -> Option<String> {
     let (lowest_ns, knee) = lowest_missed(view.cells.iter())?;
-    Some(format!("{}={}", knee.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
+    Some(format!("{}={}", knee.objective.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
 }
 
 fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {

@@ -4,18 +4,15 @@
 //! Also lines about relays and links.
 
 use bytegauge_model::relay_program::short_relay_name;
-use bytegauge_model::unit::{Bytes, about_bytes, byte_rate, counted, significant};
-use bytegauge_model::{
-    CellKind, Level, Nanos, Placement, ProgramRole, RelayHolds, RelayMethod, SessionStatus, Spec, Transport, Workload,
-    name_tables,
-};
+use bytegauge_model::unit::{about_bytes, byte_rate, counted, significant};
+use bytegauge_model::{CellKind, Level, Nanos, Placement, SessionStatus, Spec, Transport, Workload, name_tables};
 
 use super::Results;
 use super::title::{seconds, varying, worker, workers_differ};
 use crate::findings::is_loopback;
 use crate::view::numbers::{CellView, GroupView, InterimView, RelayProgramView, View};
 use crate::words::interval_rounding::aged;
-use crate::words::{option_label, phrase, relay_method};
+use crate::words::{option_label, phrase};
 
 /// A sentence for each part of the scope: conditions, relays, links.
 pub fn lines(results: &Results) -> Vec<String> {
@@ -41,7 +38,6 @@ pub fn lines(results: &Results) -> Vec<String> {
         let lines = relay_lines(results, group).into_iter().chain(link_line(group));
         all.extend(lines.map(|line| format!("{place}{line}")));
     }
-    all.extend(held(view));
     all.extend(product_of_path(view));
     phrase::unique(all.iter().map(|line| format!("{line}.")))
 }
@@ -148,35 +144,18 @@ fn when(view: &View) -> String {
     [measured, Some(day), age].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Usual conditions of programs that the plan did not measure.
+/// A usual condition of programs that the plan did not measure.
 fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
-    let mut phrases: Vec<String> = Vec::new();
-    let over_tcp: Vec<&Spec> = groups.iter().filter(|spec| spec.transport().is_some_and(Transport::is_tcp)).collect();
-    if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
-        let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
-        // The end that sends sets it.
-        phrases.push(match over_tcp.iter().all(|spec| spec.role() == Some(ProgramRole::Reader)) {
-            true => format!("other congestion controls{set} in the peer (--congestion)"),
-            false => format!("other congestion controls{set} (--congestion)"),
-        });
+    let is_over_tcp = groups.iter().any(|spec| spec.transport().is_some_and(Transport::is_tcp));
+    if !is_over_tcp || view.plan.varied.iter().any(|name| name == "congestion") {
+        return None;
     }
-    let has_ends = |spec: &Spec| spec.placement().is_some() && spec.workload().has_path();
-    if view.plan.ends.as_deref() == Some("threads") && groups.iter().any(has_ends) {
-        phrases.push("processes (--ends)".into());
-    }
-    let candidates = view.candidates();
-    let smallest = candidates.filter_map(|cell| cell.factors.write_size()).min();
-    if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
-        phrases.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
-    }
-    (!phrases.is_empty()).then(|| format!("not measured: {}", phrases.join(", ")))
+    let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
+    Some(format!("not measured: other congestion controls{set} (--congestion)"))
 }
 
-// Results of relays, as text: the rate of the path without one, the share of it that a relay reaches, what a connection holds, and
-// the programs that were measured.
-
-/// Default capacity of a pipe (pipe(7)).
-const PIPE: u64 = 64 << 10;
+// Results of relays, as text: the rate of the path without one, the share of it that a relay reaches, and the programs that were
+// measured.
 
 /// The lines of a group; none without a relay.
 fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
@@ -184,41 +163,6 @@ fn relay_lines(view: &Results, group: &GroupView) -> Vec<String> {
     // One without CPU time in its windows has no cost.
     let costed: Vec<&CellView> = all.iter().copied().filter(|cell| has_cost(cell)).collect();
     [reach(view, group, &costed), programs(group, &all)].into_iter().flatten().collect()
-}
-
-/// The method of bytegauge's own relay.
-fn method(cell: &CellView) -> Option<RelayMethod> {
-    relay_method(&cell.factors)
-}
-
-/// The memory and descriptors of a connection through each of bytegauge's own relays, even when idle: the cost of many idle ones.
-fn held(view: &View) -> Option<String> {
-    let candidates = view.candidates();
-    let each =
-        candidates.filter_map(|cell| Some((holds(method(cell)?, cell), relay_name(view.group(&cell.group)?, cell))));
-    let mut held = phrase::grouped(each);
-    held.sort();
-    let held: Vec<String> =
-        held.into_iter().map(|(text, names)| format!("{text} ({})", phrase::unique(names).join(", "))).collect();
-    (!held.is_empty()).then(|| format!("a connection holds {}", held.join("; ")))
-}
-
-fn holds(method: RelayMethod, cell: &CellView) -> String {
-    let spec = &cell.factors;
-    let threads = spec.relay_threads().unwrap_or_default();
-    let RelayHolds { descriptors, pipes, threads } = method.holds(threads);
-    let capacity = |pipes: u64| Bytes(pipes * spec.relay_pipe().unwrap_or(PIPE));
-    let mut text = format!("{descriptors} descriptors");
-    if pipes > 0 {
-        text += &format!(", {} of pipes", capacity(pipes));
-    }
-    if threads > 0 {
-        text += &format!(", {threads} threads");
-    }
-    if method == RelayMethod::Hybrid {
-        text += &format!(", and 4 more descriptors with {} of pipes during large transfers", capacity(2));
-    }
-    text
 }
 
 /// Whether the CPU time of a relay is known.

@@ -5,9 +5,9 @@ use bytegauge_model::factor::{self, Factor, HelpSection, Role};
 use bytegauge_model::unit::significant;
 
 use super::Results;
-use super::decision::{alternatives, avoided, present, set, why};
+use super::decision::{alternatives, avoided, set, why};
 use super::finding_texts::harm_of;
-use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, present};
 use crate::view::numbers::difference::of_time;
 use crate::view::numbers::{ChangeView, ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView, promising};
 use crate::words::cost_words;
@@ -155,7 +155,7 @@ fn of_program(results: &Results, test: &Test) -> Option<String> {
     }
     let gain: &GainView = tune.gains.iter().find(|gain| gain.group == test.id)?;
     let (lower, upper) = (gain.lower?, gain.upper?);
-    let now = present(results, test)?;
+    let now = present(results, &test.options)?;
     let own = test.option(gain.cell.as_ref()?)?;
     let used = test.used();
     if own.id == now.id || lower <= 0.0 {
@@ -188,7 +188,7 @@ fn gain_of(results: &Results, test: &Test, options: [&OptionResult; 2], (lower, 
 fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<String> {
     let own = || changes.changes.iter().filter(|change| test.option(&change.cell).is_some());
     own().find(|change| change.upper.is_some())?;
-    let now = present(results, test)?;
+    let now = present(results, &test.options)?;
     let Some(best) = own().find(|change| change.is_best) else {
         if let Some(open) = promising(own()).and_then(|open| test.option(&open.cell)) {
             return Some(format!("Undecided: {} may help, but runs differ too much to be certain.", open.label));

@@ -90,6 +90,11 @@ impl Columns<'_> {
         }
     }
 
+    /// The median of an estimate.
+    fn median(&mut self, heading: &str, brief: bool, name: &str, shown: impl Fn(f64) -> String) {
+        self.add(heading, brief, |row| row.cell.median(name).map(&shown));
+    }
+
     /// Puts the column with one of these headings next to the interval of what is compared.
     fn put_last(&mut self, headings: &[&str]) {
         if let Some(at) = self.all.iter().position(|column| headings.contains(&column.heading.as_str())) {
@@ -187,14 +192,14 @@ fn of_latency(test: &Test, columns: &mut Columns) {
         columns.add(heading, brief, |row| row.cell.median(name).filter(|_| applies).map(shown));
     }
     let has_load = columns.rows.iter().any(|row| row.cell.factors.load_flows().is_some_and(|flows| flows > 0));
-    columns.add("RPM", false, |row| {
-        row.cell.median("round_trips_per_minute").filter(|_| has_load).map(|rate| significant(rate, 3))
-    });
+    if has_load {
+        columns.median("RPM", false, "round_trips_per_minute", |rate| significant(rate, 3));
+    }
     // The first, and the highest that is known.
     let is_known = |name: &str| columns.rows.iter().any(|row| row.cell.median(name).is_some());
     let highest = PERCENTILES.iter().rposition(|(_, name)| is_known(name));
     for (at, (heading, name)) in PERCENTILES.iter().enumerate() {
-        columns.add(heading, at == 0 || Some(at) == highest, |row| row.cell.median(name).map(time));
+        columns.median(heading, at == 0 || Some(at) == highest, name, time);
     }
     columns.add("p99 of all", true, |row| {
         let call = row.cell.call.as_ref().filter(|call| call.offered_per_second.is_some())?;
@@ -203,14 +208,10 @@ fn of_latency(test: &Test, columns: &mut Columns) {
 }
 
 fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
-    columns.add("server CPU ms/run", false, |row| {
-        row.cell.median("server_cpu_ns_per_run").map(|ns| significant(ns / 1e6, 3))
-    });
-    columns.add("k datagrams/s", false, |row| {
-        row.cell.median("datagrams_per_second").map(|per_s| significant(per_s / 1e3, 3))
-    });
+    columns.median("server CPU ms/run", false, "server_cpu_ns_per_run", |ns| significant(ns / 1e6, 3));
+    columns.median("k datagrams/s", false, "datagrams_per_second", |per_s| significant(per_s / 1e3, 3));
     columns.add("lost", true, |row| row.cell.datagrams.as_ref()?.lost_share.map(percent));
-    columns.add("sends copied", false, |row| row.cell.median(RELAY_COPIED).map(percent));
+    columns.median("sends copied", false, RELAY_COPIED, percent);
     columns.add("worst burst", true, |row| row.cell.datagrams.as_ref()?.worst_burst_share.map(percent));
     let any_failed = columns.rows.iter().any(|row| failed(row.cell) > 0.0);
     columns.add("failed", true, |row| any_failed.then(|| percent(failed(row.cell))));
@@ -227,12 +228,12 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
 /// Numbers that are in --full alone.
 fn of_counts(columns: &mut Columns) {
     for (heading, name) in [("there", TO), ("back", FROM)] {
-        columns.add(heading, false, |row| row.cell.median(name).map(byte_rate));
+        columns.median(heading, false, name, byte_rate);
     }
     for (heading, name) in
         [("near CPUs", NEAR_CPUS), ("far CPUs", FAR_CPUS), ("system calls/call", "server_system_calls_per_call")]
     {
-        columns.add(heading, false, |row| row.cell.median(name).map(|count| significant(count, 3)));
+        columns.median(heading, false, name, |count| significant(count, 3));
     }
     // As many digits as the rate and the calls next to it have, so that the three agree.
     let mean = |bytes: Option<f64>| bytes.filter(|bytes| *bytes > 0.0).map(|bytes| size(bytes, 3));
@@ -321,7 +322,7 @@ fn without_result(results: &Results, test: &Test) -> Vec<String> {
         };
         // The number of a missed objective is that of all searches together, as in the sentence.
         let missed = results.cell(&option.id).and_then(missed);
-        let missed = missed.map(|(ns, knee)| format!("{} was {} at best", knee.percentile, Nanos(ns)));
+        let missed = missed.map(|(ns, knee)| format!("{} was {} at best", knee.objective.percentile, Nanos(ns)));
         let reason = missed.or_else(|| option.reason.clone()).unwrap_or_default();
         let mut known = reasons.iter_mut().filter(|(known, ..)| *known == what);
         match known.find_map(|(_, why, labels)| Some((phrase::with_ranges(why, &reason)?, why, labels))) {

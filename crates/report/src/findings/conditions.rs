@@ -2,11 +2,11 @@
 
 use bytegauge_model::option::{self, BeyondLoopback, OptionRow};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{CellId, ProgramRole, SessionStatus, Spec, Transport, Workload};
+use bytegauge_model::{CellId, ProgramRole, SessionStatus, Spec, Transport};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 
-use super::{Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
+use super::{Fact, Finding, LongTrials, NoiseCause, Severity};
 use crate::results::{self, OptionResult, OptionStatus, Test, carried_share, harm_share};
 use crate::view::calls::OPEN;
 use crate::view::estimate::rate_of_all;
@@ -72,11 +72,6 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
         all.extend(of_option(view, group, test, cell));
     }
     all.extend(named_beyond_loopback(view, group, test));
-    let once = |ids: &[CellId], was_best: bool| -> Vec<Finding> {
-        ids.iter().map(|id| warning(Fact::NotRepeated { was_best }).of_option(id)).collect()
-    };
-    all.extend(once(&group.once_proven, true));
-    all.extend(once(&group.once_avoided, false));
     // Fewer blocks cannot be tested.
     let is_tested = is_analysed && group.blocks.used >= MIN_BLOCKS;
     if is_tested && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
@@ -201,7 +196,7 @@ fn dropped(view: &View, test: &Test) -> Option<Finding> {
     let options = test.with(OptionStatus::Dropped).count();
     // The screen of changes names them.
     let is_of_values = view.tune.as_ref().is_some_and(|tune| tune.changes.is_none());
-    (options > 0).then(|| caution_if(is_of_values, Fact::NotMeasured { what: Unmeasured::Options, options }))
+    (options > 0).then(|| caution_if(is_of_values, Fact::NotMeasured { options }))
 }
 
 /// How the recommendations of an earlier session did in a user's program.
@@ -253,7 +248,6 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(noise(NoiseCause::Harness, share, None)));
     }
-    all.extend(unasked_congestion(view));
     all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
         NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone() })),
         NoteKind::End | NoteKind::Other => None,
@@ -282,28 +276,6 @@ fn late(cell: &CellView) -> Option<(f64, f64)> {
         Some((cell.median(late)?, of_ns)).filter(|(late_ns, of_ns)| *late_ns > LATE_MUCH * of_ns)
     });
     known.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
-}
-
-/// The congestion control of most systems.
-pub const USUAL_CONGESTION: &str = "cubic";
-
-/// Streams of TCP over loopback, where the plan neither names nor compares the congestion control and the system has another one
-/// than most: sizes that are best with it may be slow with cubic.
-fn unasked_congestion(view: &View) -> Option<Finding> {
-    view.environment.congestion().filter(|name| *name != USUAL_CONGESTION)?;
-    let is_varied = || view.plan.varied.iter().any(|name| name == "congestion");
-    if view.status == SessionStatus::Imported || view.versus.is_some() || is_varied() {
-        return None;
-    }
-    let is_concerned = |group: &GroupView| {
-        let spec = &group.factors;
-        let over_tcp = beyond_loopback(spec, "congestion").is_some();
-        let is_auto =
-            || view.cells_of(&group.id).all(|cell| cell.level("congestion").name().is_none_or(|name| name == "auto"));
-        spec.workload() == Workload::Stream && over_tcp && !group.varied.is_empty() && is_auto()
-    };
-    let fact = Fact::NotMeasured { what: Unmeasured::Congestion, options: 0 };
-    view.groups.iter().any(is_concerned).then(|| warning(fact))
 }
 
 /// Whether a size is that of the other end, which is not the user's program.

@@ -6,9 +6,7 @@ mod conditions;
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, GroupId};
-pub use conditions::{
-    LOST_MUCH, USUAL_CONGESTION, beyond_loopback, findings, is_checked, is_loopback, is_peers_size, of_earlier,
-};
+pub use conditions::{LOST_MUCH, beyond_loopback, findings, is_checked, is_loopback, is_peers_size, of_earlier};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -76,11 +74,6 @@ pub enum Fact {
         /// Rate at the end.
         last: f64,
     },
-    /// An earlier analysis had a result that the present one does not repeat.
-    NotRepeated {
-        /// It found the option within the margin; else slower.
-        was_best: bool,
-    },
     /// Trials failed and were left out.
     FailedTrials {
         /// How many.
@@ -128,11 +121,9 @@ pub enum Fact {
         /// The factor.
         factor: String,
     },
-    /// A usual condition, or a part of the options, was not measured in full.
+    /// A part of the options left after the first, short trials.
     NotMeasured {
-        /// What.
-        what: Unmeasured,
-        /// How many options, or 0.
+        /// How many options.
         options: usize,
     },
     /// Runs of a program are so short that its start matters.
@@ -228,16 +219,6 @@ pub enum LongTrials {
     Missing,
 }
 
-/// What was not measured in full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unmeasured {
-    /// Options that left after the first, short trials.
-    Options,
-    /// The congestion control that most systems have.
-    Congestion,
-}
-
 impl Finding {
     /// A finding about the session.
     pub fn new(fact: Fact, severity: Severity) -> Finding {
@@ -267,10 +248,8 @@ impl Finding {
         match (&self.fact, &other.fact) {
             (Fact::Harm { harm: own, .. }, Fact::Harm { harm: other, .. }) => own == other,
             (Fact::Noise { cause: own, .. }, Fact::Noise { cause: other, .. }) => own == other,
-            (Fact::NotMeasured { what: own, .. }, Fact::NotMeasured { what: other, .. }) => own == other,
             (Fact::BeyondLoopback { factor: own }, Fact::BeyondLoopback { factor: other })
             | (Fact::NoEffect { factor: own, .. }, Fact::NoEffect { factor: other, .. }) => own == other,
-            (Fact::NotRepeated { was_best: own }, Fact::NotRepeated { was_best: other }) => own == other,
             // They name options or a session.
             (
                 Fact::LongTrials { .. }
@@ -304,7 +283,7 @@ impl Finding {
             Fact::NoEffect { .. } => 11,
             Fact::Earlier { .. } | Fact::Advice { .. } => 12,
             Fact::LongerTail { .. } | Fact::UnevenWorkers { .. } => 13,
-            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 14,
+            Fact::FailedTrials { .. } | Fact::Drift { .. } => 14,
             Fact::NotMeasured { .. } | Fact::ShortRuns { .. } | Fact::Reduced { .. } => 15,
             Fact::Noise { .. } => 16,
         }

@@ -51,7 +51,6 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
         margin: view.plan.margin,
         claim: claim(view, group, &options, used),
         varied: group.varied.clone(),
-        comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
         control_upper: group.twin_reach,
         blocks: group.blocks.used,
         recommended: used.map(|at| options[at].id.clone()),
@@ -77,13 +76,17 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost)
     }
 }
 
+/// The option with the present value of a user's program.
+pub fn present<'a>(view: &View, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
+    let default = view.tune.as_ref()?.default.as_ref()?;
+    options.iter().find(|option| view.cell(&option.id).is_some_and(|cell| has_value(cell, default)))
+}
+
 /// The option with the present value of a program (`--now`), where no other one is significantly better: a change needs a reason.
 /// `None` where one is better, where none has an interval, and without a present value.
 fn present_value<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
-    let tune = view.tune.as_ref()?;
-    let (default, gain) = (tune.default.as_ref()?, tune.gains.iter().find(|gain| gain.group == group.id)?);
-    let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, default));
-    let own = options.iter().find(is_present)?;
+    let gain = view.tune.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
+    let own = present(view, options)?;
     let is_open = matches!(own.status, OptionStatus::AsGood | OptionStatus::Undecided);
     let is_beaten = gain.lower.is_some_and(|lower| lower > 0.0);
     (own.slower_upper.is_some_and(f64::is_finite) && is_open && !is_beaten).then_some(own)

@@ -4,12 +4,12 @@
 mod decide;
 
 use bytegauge_model::{CellId, Cost, GroupId, Spec};
-pub use decide::{carried_share, control_is_wide, harm_share, is_analysed, is_answered, is_avoided, tests};
+pub use decide::{carried_share, control_is_wide, harm_share, is_analysed, is_answered, is_avoided, present, tests};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::view::numbers::HarmKind;
 use crate::view::numbers::schema::{FactorLevels, present_levels};
-use crate::view::numbers::{HarmKind, OptionRatio};
 use crate::words::number::common_unit;
 use crate::words::phrase::rate_unit;
 
@@ -43,9 +43,6 @@ pub struct Test {
     pub options: Vec<OptionResult>,
     /// The option to use; `null` where none is certain.
     pub recommended: Option<CellId>,
-    /// The fastest option against each other one, where the user asked for that.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub comparisons: Vec<OptionRatio>,
     /// How much the same option, measured twice, may differ, as a share.
     pub control_upper: Option<f64>,
     /// Complete blocks behind it.

@@ -1,19 +1,16 @@
 //! Gathers the input of the rules of [`bytegauge_bottleneck`]. Decides nothing.
 
-use std::collections::BTreeMap;
-
 use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus};
 use bytegauge_bottleneck::ring::RingSigns;
-use bytegauge_model::cell::{BUFFERS, buffer_size};
 use bytegauge_model::spec::derived::{flows, threads, ways};
 use bytegauge_model::{
-    EndCounts, EndReport, Level, Placement, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Transport, Trial,
+    EndCounts, EndReport, Placement, RelayMethod, RelayPlacement, RelayThreads, Spec, Transport, Trial,
     Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
-use super::calls::{self, listen_overflows, not_accepted, objective};
+use super::calls::{self, listen_overflows, not_accepted};
 use super::counted_trials::Settled;
 use super::moves_nothing;
 use super::numbers::{CallView, Counters, CpuView, RingView};
@@ -32,8 +29,6 @@ pub struct Known<'a> {
     pub cpus: Option<u64>,
     /// The null engine's time per call, ns.
     pub floor_ns: Option<f64>,
-    /// See [`larger_buffers`].
-    pub larger_buffer: Option<(&'static str, f64)>,
     /// See [`super::counters::cheapest_siblings`].
     pub cheapest_nop_ns: Option<f64>,
 }
@@ -111,7 +106,6 @@ pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
             reader_system_share: system_share(ends[1].as_ref()),
             rwnd_limited_share: known.counters.rwnd_limited_share,
             sndbuf_limited_share: known.counters.sndbuf_limited_share,
-            larger_buffer: known.larger_buffer,
             link_rate: link_rate(levels),
             ..signs
         };
@@ -124,7 +118,7 @@ pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
         calls: true,
         think_share: pauses.map(|(ns, rate)| ns as f64 / 1e9 * rate / flows(levels) as f64),
         floor_share: floor_share(client_call_ns),
-        objective: call.knee.as_ref().and_then(objective),
+        objective: call.knee.as_ref().map(|knee| knee.objective),
         waits: calls::waiting(call, known.counters),
         failed_share: share(call.failed),
         not_accepted_share: share(not_accepted(&call.errors, listen_overflows)),
@@ -234,42 +228,4 @@ fn think_share(end: &EndCounts, levels: &Spec) -> Option<f64> {
     let think_ns = levels.think_time().filter(|ns| *ns > 0)? as f64;
     // The last pause may end after the window.
     (end.window_ns > 0).then(|| (think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64)).min(1.0))
-}
-
-/// A cell among those that differ in one buffer alone: the buffer's size, the rate, and its place.
-type Sibling = (u64, f64, usize);
-
-/// For each cell the kernel buffer whose larger size, all else equal and in the same stage, gains most, and the gain as a share.
-/// Cells of one group, with their median rates.
-pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static str, f64)>> {
-    let mut gains: Vec<Option<(&'static str, f64)>> = vec![None; cells.len()];
-    for buffer in BUFFERS {
-        let mut families: BTreeMap<(Spec, bool), Vec<Sibling>> = BTreeMap::new();
-        for (at, (settled, rate)) in cells.iter().enumerate() {
-            let levels = &settled.cell.factors;
-            let size = buffer_size(buffer, levels, &settled.trials);
-            if let (Some(size), Some(rate)) = (size, *rate)
-                && levels.get(buffer) != Level::Absent
-            {
-                let mut others = levels.of_role(Role::Choice);
-                others.retain(|name| name != buffer);
-                families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
-            }
-        }
-        for family in families.values_mut() {
-            // Largest first; cells of one size must not count as larger than each other.
-            family.sort_by_key(|(size, _, at)| (std::cmp::Reverse(*size), *at));
-            let mut fastest_larger = 0.0_f64;
-            for same_size in family.chunk_by(|a, b| a.0 == b.0) {
-                for (_, rate, at) in same_size {
-                    let gain = fastest_larger / rate - 1.0;
-                    if gain > gains[*at].map_or(0.0, |(_, gain)| gain) {
-                        gains[*at] = Some((buffer, gain));
-                    }
-                }
-                fastest_larger = same_size.iter().map(|(_, rate, _)| *rate).fold(fastest_larger, f64::max);
-            }
-        }
-    }
-    gains
 }

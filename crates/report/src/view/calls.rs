@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use bytegauge_bottleneck::call_errors as errors;
-use bytegauge_bottleneck::call_errors::Circumstances;
 use bytegauge_bottleneck::path::{DelayedAcks, Objective};
 use bytegauge_model::slo::Search;
 use bytegauge_model::{CallError, CallReport, CellKind, EndRole, ErrorClass, ErrorPhase, Place, Probe, Spec, Trial};
@@ -101,10 +100,10 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     for error in reports.iter().flat_map(|report| &report.errors) {
         sums.entry((error.class, error.phase)).and_modify(|sum| sum.add(error)).or_insert(*error);
     }
-    let circumstances = Circumstances::of(&settled.cell.factors, listen_overflows(settled));
+    let overflows = listen_overflows(settled);
     let explained = |error: CallError| {
         let CallError { class, phase, count, request_bytes_lost, reply_bytes_missing } = error;
-        let explanation = errors::explain(&error, &circumstances);
+        let explanation = errors::explain(&error, &settled.cell.factors, overflows);
         ErrorView { class, phase, count, request_bytes_lost, reply_bytes_missing, explanation }
     };
     let mut views: Vec<ErrorView> = sums.into_values().map(explained).collect();
@@ -194,21 +193,22 @@ fn knee(settled: &Settled) -> Option<KneeView> {
         median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
     };
     let rate = median(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let closed = middle(&|search| Some(search.closed.completed_per_second()));
     // Medians of different searches may be out of order: a failure below the rate is ignored.
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
     let arrivals = settled.cell.factors.arrivals().unwrap_or_default();
     Some(KneeView {
         slo: slo.to_string(),
-        percentile: slo.percentile,
-        limit_ns: slo.limit_ns,
         overall_per_second: overall_rate(all_searches(settled), &slo, arrivals),
         searches: all_searches(settled).count(),
-        at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
-        beyond_per_second: beyond,
-        at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
-        closed_per_second: closed,
+        objective: Objective {
+            percentile: slo.percentile,
+            limit_ns: slo.limit_ns,
+            at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
+            beyond_per_second: beyond,
+            at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
+            closed_per_second: middle(&|search| Some(search.closed.completed_per_second())),
+        },
         probes: kept_probes(&searches),
     })
 }
@@ -224,25 +224,14 @@ pub fn missed(cell: &CellView) -> Option<(u64, &KneeView)> {
     let knee = cell.call.as_ref()?.knee.as_ref()?;
     // A search that kept a rate broke off for another reason.
     let is_missed = cell.outcome == CellOutcome::Failed && knee.probes.iter().all(|probe| !probe.kept);
-    let lowest = knee.probes.iter().filter_map(|probe| probe.percentile_ns).min().filter(|ns| *ns > knee.limit_ns);
+    let lowest =
+        knee.probes.iter().filter_map(|probe| probe.percentile_ns).min().filter(|ns| *ns > knee.objective.limit_ns);
     Some((lowest.filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
 }
 
 /// The least of several options.
 pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u64, &'a KneeView)> {
     cells.filter_map(missed).min_by_key(|(ns, _)| *ns)
-}
-
-/// The input of the rules about limits.
-pub fn objective(knee: &KneeView) -> Option<Objective> {
-    Some(Objective {
-        percentile: knee.percentile,
-        limit_ns: knee.limit_ns,
-        at_knee_ns: knee.at_knee_ns?,
-        beyond_per_second: knee.beyond_per_second?,
-        at_beyond_ns: knee.at_beyond_ns,
-        closed_per_second: knee.closed_per_second?,
-    })
 }
 
 fn search(trial: &Trial) -> Option<&[Probe]> {

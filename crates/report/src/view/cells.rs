@@ -9,7 +9,7 @@ use bytegauge_stats::block_dependence::drift;
 use bytegauge_stats::modes::modes;
 use bytegauge_store::CellRow;
 
-use super::bottleneck_inputs::{Known, gather, gather_of_rings, larger_buffers};
+use super::bottleneck_inputs::{Known, gather, gather_of_rings};
 use super::calls::{calls, mean_and_sd};
 use super::compare::GroupAnalysis;
 use super::cost::Floors;
@@ -19,9 +19,7 @@ use super::environment::cpus;
 use super::estimate::{more, throughput, total_rate};
 use super::moves_nothing;
 use super::numbers::difference::share;
-use super::numbers::{
-    CallView, CellOutcome, CellView, Estimate, HarmKind, ModeView, RelayProgramView, RingView, StalledView,
-};
+use super::numbers::{CallView, CellOutcome, CellView, Estimate, HarmKind, RelayProgramView, RingView, StalledView};
 use crate::SessionData;
 use crate::words::option_label;
 
@@ -43,9 +41,8 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     let mut siblings: Vec<Siblings> = settled.iter().map(|_| Siblings::default()).collect();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
-        let known = larger_buffers(&rated).into_iter().zip(cheapest_siblings(&rated));
-        for (&at, (larger_buffer, cheapest_nop_ns)) in group.candidates.iter().zip(known) {
-            siblings[at] = Siblings { larger_buffer, cheapest_nop_ns, ..Siblings::default() };
+        for (&at, cheapest_nop_ns) in group.candidates.iter().zip(cheapest_siblings(&rated)) {
+            siblings[at].cheapest_nop_ns = cheapest_nop_ns;
         }
         for (at, kinds) in &group.harm {
             siblings[*at].harmful.clone_from(kinds);
@@ -78,7 +75,6 @@ fn rates(settled: &[Settled], level: f64) -> Vec<Estimate> {
 /// Facts about a cell that follow from the other cells of its group.
 #[derive(Default)]
 struct Siblings {
-    larger_buffer: Option<(&'static str, f64)>,
     cheapest_nop_ns: Option<f64>,
     behind: Option<f64>,
     harmful: Vec<HarmKind>,
@@ -107,6 +103,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
     let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
     let (mean, sd) = mean_and_sd(&rates);
     let drift = drift(&rates).filter(|_| settled.is_confirmed());
+    // Screening trials are too few and from different minutes, and a rate that rises or falls has no speeds of its own.
+    let modes = if settled.is_confirmed() && drift.is_none() { modes(&rates).unwrap_or_default() } else { Vec::new() };
     let known = Known {
         settled,
         rate: estimate.median,
@@ -115,7 +113,6 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         cpus: cpus(&record.machine),
         // A floor's share of itself tells nothing.
         floor_ns: context.floors.of_group(&settled.cell.group).filter(|_| settled.cell.kind != CellKind::Floor),
-        larger_buffer: siblings.larger_buffer,
         cheapest_nop_ns: siblings.cheapest_nop_ns,
     };
     let limit = limit(&known, call.as_ref(), ring.as_ref());
@@ -141,7 +138,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         harmful: siblings.harmful,
         stalls: settled.stalls(),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
-        modes: if settled.is_confirmed() { modes_of(&rates, drift.is_some()) } else { Vec::new() },
+        modes,
         drift,
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
@@ -206,11 +203,4 @@ fn label(levels: &Spec, varied: &[String]) -> String {
         label => label,
     };
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
-}
-
-/// Only where confirmation shows it: screening trials are too few and from different minutes. A rate that rises or falls all the time
-/// has no speeds of its own.
-fn modes_of(rates: &[f64], drifts: bool) -> Vec<ModeView> {
-    let modes = if drifts { None } else { modes(rates) };
-    modes.unwrap_or_default().into_iter().map(|mode| ModeView { median: mode.centre, share: mode.share }).collect()
 }

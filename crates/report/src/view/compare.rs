@@ -57,18 +57,6 @@ pub struct GroupAnalysis<'a> {
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
     pub standing: GroupProgress,
-    /// Results of earlier analyses that the present one does not repeat.
-    pub once: Once,
-}
-
-/// Results of earlier analyses that the present one does not repeat: options, ascending. Each analysis keeps its share of the error,
-/// so that both may be reported; their difference must be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Once {
-    /// Slower than the best by more than the margin.
-    pub avoided: Vec<usize>,
-    /// Named, and within the margin of the best.
-    pub proven: Vec<usize>,
 }
 
 /// Fewer blocks show no spread of an A/A control: the interval of two blocks is very wide.
@@ -95,19 +83,13 @@ impl GroupAnalysis<'_> {
 /// Compares everything in a session, in the order of the plan.
 pub fn groups<'a>(scene: &CompareInput<'a>) -> Vec<GroupAnalysis<'a>> {
     let data = scene.session;
-    let members = members(&scene.settled);
-    let is_of_two = data.record.plan.get("versus").is_some_and(|versus| !versus.is_null());
-    let of_row =
-        |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), is_of_two, scene);
-    data.groups.iter().map(of_row).collect()
-}
-
-fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
     let mut members: HashMap<&GroupId, Vec<usize>> = HashMap::new();
-    for (at, cell) in settled.iter().enumerate() {
+    for (at, cell) in scene.settled.iter().enumerate() {
         members.entry(&cell.cell.group).or_default().push(at);
     }
-    members
+    let is_of_two = data.record.plan.get("versus").is_some_and(|versus| !versus.is_null());
+    let members = |row: &GroupRow| members.get(&row.group.id).map_or(&[][..], Vec::as_slice);
+    data.groups.iter().map(|row| judge(row, members(row), is_of_two, scene)).collect()
 }
 
 fn competes(settled: &Settled) -> bool {
@@ -119,15 +101,17 @@ fn competes(settled: &Settled) -> bool {
 
 fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &CompareInput) -> GroupAnalysis<'a> {
     let (settled, method) = (&scene.settled, &scene.method);
-    let cells: Vec<usize> = members.iter().copied().filter(|&at| competes(&settled[at])).collect();
-    let candidates: Vec<usize> =
-        members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
-    let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
+    let those = |is: &dyn Fn(&Settled) -> bool| -> Vec<usize> {
+        members.iter().copied().filter(|&at| is(&settled[at])).collect()
+    };
+    let (cells, candidates) = (those(&competes), those(&|own| own.cell.kind == CellKind::Candidate));
+    let twin = those(&|own| own.cell.kind == CellKind::Twin).first().copied();
     let factors = &row.group.factors;
     let cost = factors.cost(scene.objective);
     let standing = scene.analyses.standing(row, blocks_of(&scene.session.blocks, &row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
-    let mut input = input(&cells, twin, |trial| cost_ns(trial, cost, factors), scene);
+    let of_trial = |trial: &Trial| cost_ns(trial, cost, factors);
+    let mut input = input(&cells, twin, &of_trial, scene);
     let measured: Vec<usize> = candidates.iter().copied().filter(|&at| !settled[at].trials.is_empty()).collect();
     let lasting = lasting(&measured.iter().map(|&at| &settled[at]).collect::<Vec<_>>());
     let harm: Vec<(usize, Vec<HarmKind>)> = measured.into_iter().zip(lasting).collect();
@@ -143,39 +127,36 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         }
     }
     let method = &Method { level: standing.level, ..*method };
-    let audit = rows(&cells, |cell| &cell.audited, &|trial| cost_ns(trial, cost, factors), scene);
+    let audit = rows(&cells, |cell| &cell.audited, &of_trial, scene);
     let verdict = analyse(&input, method);
     let alone = recommend(&input, &verdict, method);
-    let once = once(&input, &verdict, &standing, method);
     let tasks = || cells.iter().flat_map(|at| &settled[*at].measured).filter_map(|trial| trial.task());
     let is_timed = is_of_two && tasks().all(|task| matches!(task.counted, Counted::Runs | Counted::Bytes));
-    let of_cpu = is_timed.then(|| {
-        let input = self::input(&cells, twin, Trial::cpu_ns_per_run, scene);
+    let by = |cost: &dyn Fn(&Trial) -> Option<f64>| {
+        let input = self::input(&cells, twin, cost, scene);
         let verdict = analyse(&input, method);
         (input, verdict)
-    });
+    };
+    let of_cpu = is_timed.then(|| by(&Trial::cpu_ns_per_run));
     let is_loaded = factors.offers_load() && cost != Cost::P99 && cells.len() > 1;
-    let p99 = is_loaded.then(|| {
-        let input = self::input(&cells, twin, |trial| cost_ns(trial, Cost::P99, factors), scene);
-        analyse(&input, method)
-    });
+    let p99 = is_loaded.then(|| by(&|trial| cost_ns(trial, Cost::P99, factors)).1);
+    let varied = varied_choices(&candidates, settled);
     GroupAnalysis {
         row,
-        of_cpu,
-        p99,
-        varied: varied_choices(&candidates, settled),
         candidates,
         cells,
         twin,
+        varied,
         cost,
         answered,
         harm,
-        audit,
         input,
+        audit,
         verdict,
+        of_cpu,
+        p99,
         alone,
         standing,
-        once,
     }
 }
 
@@ -190,27 +171,6 @@ fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {
     answered[choice].filter(|share| is_carried && *share < OFFERED_SHARE)
 }
 
-fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method: &Method) -> Once {
-    let avoids = |verdict: &GroupVerdict, choice: usize| {
-        verdict.lower.get(choice).copied().flatten().is_some_and(|lower| lower > method.ln_margin())
-    };
-    let mut once = Once::default();
-    for blocks in standing.earlier() {
-        let judged = GroupInput { blocks: input.blocks[..blocks.min(input.blocks.len())].to_vec(), ..input.clone() };
-        let then = analyse(&judged, method);
-        once.avoided.extend((0..input.cells.len()).filter(|&choice| avoids(&then, choice)));
-        let named = recommend(&judged, &then, method);
-        once.proven.extend(named.cell.filter(|_| named.proven));
-    }
-    for found in [&mut once.avoided, &mut once.proven] {
-        found.sort_unstable();
-        found.dedup();
-    }
-    once.avoided.retain(|&choice| !avoids(now, choice));
-    once.proven.retain(|&choice| !now.proves(choice, method));
-    once
-}
-
 /// Choices that have more than one level among the cells, in the order of the factor table.
 pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
     let levels: Vec<&Spec> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
@@ -221,7 +181,7 @@ pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
 fn input(
     cells: &[usize],
     twin: Option<usize>,
-    cost: impl Fn(&Trial) -> Option<f64>,
+    cost: &dyn Fn(&Trial) -> Option<f64>,
     scene: &CompareInput,
 ) -> GroupInput {
     let settled = &scene.settled;
@@ -236,7 +196,7 @@ fn input(
     GroupInput {
         cells: cells.iter().map(|&at| cell_input(at, &settled[at], &choices, &scene.varied)).collect(),
         twin_of: cells.iter().position(is_twinned),
-        blocks: rows(&columns, |cell| &cell.confirmed, &cost, scene).into_iter().map(block).collect(),
+        blocks: rows(&columns, |cell| &cell.confirmed, cost, scene).into_iter().map(block).collect(),
     }
 }
 

@@ -37,15 +37,15 @@ fn of(metric: &'static str, unit: &'static str, found: &MedianEstimate, settled:
 /// The primary rate of a cell.
 pub fn throughput(settled: &Settled, level: f64) -> Estimate {
     // A program is rated by what its runs were.
-    match settled.measured.iter().find_map(|trial| trial.task()).map(|task| task.counted) {
-        Some(Counted::CpuTime) => return estimate(&CPU_RUNS, settled, level),
-        Some(Counted::Bytes) => return estimate(&THROUGHPUT, settled, level),
-        Some(Counted::Printed) => return estimate(&PRINTED, settled, level),
-        Some(Counted::Events) => return estimate(&EVENTS, settled, level),
-        Some(Counted::Runs) | None => {}
-    }
     let (name, unit) = settled.workload().row().unit.metric;
-    estimate(&TrialMetric { name, unit, of: Trial::rate }, settled, level)
+    let metric = match settled.measured.iter().find_map(|trial| trial.task()).map(|task| task.counted) {
+        Some(Counted::CpuTime) => &CPU_RUNS,
+        Some(Counted::Bytes) => &THROUGHPUT,
+        Some(Counted::Printed) => &PRINTED,
+        Some(Counted::Events) => &EVENTS,
+        Some(Counted::Runs) | None => &TrialMetric { name, unit, of: Trial::rate },
+    };
+    estimate(metric, settled, level)
 }
 
 /// The other estimates, those that are known.
@@ -101,22 +101,12 @@ pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
 // warm-up, and are no numbers of the window alone.
 
 pub const IPERF3_RATE: &str = "iperf3_server_bytes_per_second";
-pub const IPERF3_CPU: &str = "iperf3_server_cpu_percent";
-pub const IPERF3_RETRANSMITS: &str = "iperf3_server_retransmits";
 pub const IPERF3_LOST: &str = "iperf3_server_lost_share";
-pub const IPERF3_JITTER: &str = "iperf3_server_jitter_ns";
 
 /// The server's numbers, by trial.
 const OF_IPERF3: &[TrialMetric] = &[
     TrialMetric { name: IPERF3_RATE, unit: "bytes/s", of: |trial| per_second(server(trial)?) },
-    TrialMetric { name: IPERF3_CPU, unit: "%", of: |trial| Some(server(trial)?.cpu_percent) },
-    TrialMetric {
-        name: IPERF3_RETRANSMITS,
-        unit: "segments",
-        of: |trial| server(trial)?.retransmits.map(|count| count as f64),
-    },
     TrialMetric { name: IPERF3_LOST, unit: "share", of: |trial| lost_share(server(trial)?) },
-    TrialMetric { name: IPERF3_JITTER, unit: "ns", of: |trial| server(trial)?.jitter_ns.map(|ns| ns as f64) },
 ];
 
 fn server(trial: &Trial) -> Option<&Iperf3Report> {

@@ -57,13 +57,10 @@ pub fn view(
         spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit_view(judged, conditions),
         recommendation: recommendation(judged, conditions),
-        once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
-        once_proven: judged.once.proven.iter().filter_map(|&choice| of_choice(choice)).collect(),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit_max),
         over_time: None,
         link: link_of(judged, conditions),
         asked: false,
-        ratios: ratios(&judged.verdict, judged, conditions),
         p99_ratios: judged.p99.as_ref().map_or_else(Vec::new, |verdict| ratios(verdict, judged, conditions)),
     }
 }

@@ -37,15 +37,8 @@ impl<'a> CompareInput<'a> {
         let analyses = SessionAnalyses::of(&session.groups, session.record.status, method.level);
         let blocks = Blocks::of(&session.blocks, |group| analyses.judged(session, group));
         let settled = settled(session, &blocks);
-        CompareInput {
-            session,
-            settled,
-            blocks,
-            varied: plan_varied(session),
-            method,
-            analyses,
-            objective: settings.objective.or_else(|| planned(&session.record.plan, "objective")),
-        }
+        let objective = settings.objective.or_else(|| planned(&session.record.plan, "objective"));
+        CompareInput { session, settled, blocks, varied: plan_varied(session), method, analyses, objective }
     }
 }
 
@@ -163,27 +156,13 @@ impl InterimView {
     }
 }
 
-impl GroupProgress {
-    /// Numbers of blocks at the analyses before the current one, ascending.
-    pub fn earlier(&self) -> Vec<usize> {
-        let Some(analysis) = self.view.as_ref().filter(|analysis| self.proves && analysis.done > 1) else {
-            return Vec::new();
-        };
-        (1..analysis.done).map(|back| analysis.blocks >> back).rev().collect()
-    }
-}
-
 impl SessionAnalyses {
     /// Reads the facts of the groups.
     pub fn of(groups: &[GroupRow], status: SessionStatus, level: f64) -> SessionAnalyses {
         let first = |name: &str| groups.iter().find_map(|row| number(row, name));
         let unfinished = matches!(status, SessionStatus::Incomplete | SessionStatus::Running);
-        SessionAnalyses {
-            of: first("looks").filter(|analyses| (1..=ANALYSES_MAX).contains(analyses)),
-            first: first("blocks_fixed"),
-            level,
-            unfinished,
-        }
+        let of = first("looks").filter(|analyses| (1..=ANALYSES_MAX).contains(analyses));
+        SessionAnalyses { of, first: first("blocks_fixed"), level, unfinished }
     }
 
     /// The number of analysed blocks of the group of this name; `None` for all.
@@ -200,13 +179,7 @@ impl SessionAnalyses {
         };
         let analyses = schedule(first, of, self.level);
         // A session that ran out of time within its first analysis was stopped by the clock, not by its results.
-        let by_clock = || {
-            analyses
-                .first()
-                .copied()
-                .filter(|_| !self.unfinished)
-                .map(|analysis| InterimAnalysis { blocks, ..analysis })
-        };
+        let by_clock = || Some(InterimAnalysis { blocks, ..*analyses.first()? }).filter(|_| !self.unfinished);
         let done = completed(&analyses, blocks).or_else(by_clock);
         let judged = done.map(|analysis| analysis.blocks);
         GroupProgress {

@@ -1,10 +1,10 @@
 //! Notes for readers of the numbers: omissions of the plan, and observations of the analysis.
 
 use bytegauge_model::CellKind;
-use bytegauge_model::unit::{byte_rate, counted, significant};
+use bytegauge_model::unit::{byte_rate, counted};
 
 use super::counters::option_notes;
-use super::estimate::{IPERF3_CPU, IPERF3_JITTER, IPERF3_LOST, IPERF3_RATE, IPERF3_RETRANSMITS};
+use super::estimate::{IPERF3_LOST, IPERF3_RATE};
 use super::numbers::{CellOutcome, CellView, GroupView, Note};
 use crate::SessionData;
 use crate::interval_rounding::percent;
@@ -42,10 +42,8 @@ fn of_group(group: &GroupView) -> Vec<Note> {
 }
 
 fn of_cells(cells: &[CellView]) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(outlasting(cells));
-    notes.extend(option_notes(cells));
-    notes.extend(of_iperf3(cells));
+    let mut notes: Vec<String> =
+        outlasting(cells).into_iter().chain(option_notes(cells)).chain(of_iperf3(cells)).collect();
     // Options of the plan only: the harness adds other cells.
     let ended = |outcome: CellOutcome| {
         cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count()
@@ -71,26 +69,18 @@ fn outlasting(cells: &[CellView]) -> Option<String> {
     ))
 }
 
-/// Sentences with the server's numbers, and the reason why rates over UDP to it are estimates.
+/// The rates that an iperf3 server counted, and the reason why rates over UDP to it are estimates.
 fn of_iperf3(cells: &[CellView]) -> Vec<String> {
-    let candidates = || cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let span = |name: &str, shown: &dyn Fn(f64) -> String| {
-        let medians = || candidates().filter_map(|cell| cell.more.get(name)?.median);
-        let (least, most) = (shown(medians().reduce(f64::min)?), shown(medians().reduce(f64::max)?));
-        Some(if least == most { least } else { format!("{least} to {most}") })
+    let medians = |name: &str| {
+        let known = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+        known.filter_map(|cell| cell.median(name)).collect::<Vec<_>>()
     };
-    let Some(rate) = span(IPERF3_RATE, &byte_rate) else { return Vec::new() };
-    let parts = [
-        span(IPERF3_CPU, &|percent| significant(percent, 2)).map(|percent| format!("{percent} % of a CPU")),
-        span(IPERF3_RETRANSMITS, &|count| significant(count, 2))
-            .map(|count| format!("{count} segments sent again per test")),
-        span(IPERF3_LOST, &|share| significant(share * 100.0, 2))
-            .map(|percent| format!("{percent} % of datagrams lost")),
-        span(IPERF3_JITTER, &|ns| significant(ns / 1e3, 2)).map(|micros| format!("jitter of {micros} µs")),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let mut notes = vec![format!("the iperf3 server counted {rate} over whole tests: {}", parts.join(", "))];
-    if candidates().any(|cell| cell.more.get(IPERF3_LOST).is_some_and(|lost| lost.median.is_some())) {
+    let rates = medians(IPERF3_RATE);
+    let span = rates.iter().copied().reduce(f64::min).zip(rates.iter().copied().reduce(f64::max));
+    let Some((least, most)) = span.map(|(least, most)| (byte_rate(least), byte_rate(most))) else { return Vec::new() };
+    let rate = if least == most { least } else { format!("{least} to {most}") };
+    let mut notes = vec![format!("the iperf3 server counted {rate} over whole tests")];
+    if !medians(IPERF3_LOST).is_empty() {
         notes.push(
             "rates of datagrams to an iperf3 server are estimates: the server reports its loss for the whole test, and bytes sent \
              in the window count with that share"

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::environment::fact;
 use crate::SessionData;
 
-/// Blocks follow one another within milliseconds; a longer gap is a pause until `--resume`.
+/// Blocks and trials follow one another within moments; a longer gap is a pause until `--resume`.
 const PAUSE_NS: u64 = 10_000_000_000;
 
 /// The longest wait of a session between two trials is for a run that does not end (60 s), and for ends that do not get ready
@@ -22,49 +22,26 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     lasted.checked_sub(paused_ns(&data.blocks, &data.trials)).filter(|ns| *ns > 0)
 }
 
-/// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials
-/// are: without a pause they are followed within twice the longest gap between trials of whole blocks.
+/// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials are.
 fn paused_ns(blocks: &[BlockRecord], trials: &[Trial]) -> u64 {
-    let mut trials: Vec<&Trial> = trials.iter().collect();
-    trials.sort_by_key(|trial| (trial.started_unix_ns, trial.wall_ns));
-    let mut whole: Vec<(u64, u64)> =
-        blocks.iter().map(|block| span(block.started_unix_ns, block.surroundings.wall_ns)).collect();
-    whole.sort_unstable();
-    let usual_ns = longest_gap(&whole, &trials).map_or(FAILURE_NS, |ns| ns.saturating_mul(2).max(PAUSE_NS));
+    let span = |began: u64, lasted: u64| (began, began.saturating_add(lasted));
     // A failed trial may have waited.
-    let patience = |trial: &Trial| if trial.outcome == Outcome::Measured { usual_ns } else { FAILURE_NS };
+    let patience = |trial: &Trial| if trial.outcome == Outcome::Measured { PAUSE_NS } else { FAILURE_NS };
     let trials = trials.iter().map(|trial| (span(trial.started_unix_ns, trial.wall_ns), patience(trial)));
-    let mut measured: Vec<((u64, u64), u64)> = whole.iter().map(|&span| (span, PAUSE_NS)).chain(trials).collect();
+    let blocks = blocks.iter().map(|block| (span(block.started_unix_ns, block.surroundings.wall_ns), PAUSE_NS));
+    let mut measured: Vec<((u64, u64), u64)> = blocks.chain(trials).collect();
     measured.sort_unstable();
     let Some(&((mut until, _), mut before)) = measured.first() else { return 0 };
     let mut paused = 0;
+    // A gap within a block is no pause.
     for ((began, ends), patience) in measured {
-        // A gap within a block ends with it.
-        if began > until || ends > until && patience == PAUSE_NS {
+        if ends > until {
             let gap = began.saturating_sub(until);
             paused += if gap > patience.max(before) { gap } else { 0 };
-            before = patience;
+            (until, before) = (ends, patience);
         }
-        until = until.max(ends);
     }
     paused
-}
-
-fn span(began: u64, lasted: u64) -> (u64, u64) {
-    (began, began.saturating_add(lasted))
-}
-
-/// The longest time between two consecutive measured trials in one of these blocks; `None` if no block has two.
-fn longest_gap(blocks: &[(u64, u64)], trials: &[&Trial]) -> Option<u64> {
-    let within = |pair: &&[&Trial]| {
-        let block = blocks.partition_point(|(began, _)| *began <= pair[0].started_unix_ns).checked_sub(1);
-        pair.iter().all(|trial| trial.outcome == Outcome::Measured)
-            && block.is_some_and(|at| pair[1].started_unix_ns < blocks[at].1)
-    };
-    let gap = |pair: &[&Trial]| {
-        pair[1].started_unix_ns.saturating_sub(pair[0].started_unix_ns.saturating_add(pair[0].wall_ns))
-    };
-    trials.windows(2).filter(within).map(gap).max()
 }
 
 /// The plan's budget, if it has one.
@@ -148,12 +125,11 @@ mod tests {
         // A failure may take a while.
         let failed = [trial(100, true), trial(101, true), trial(107, false), trial(130, true)];
         assert_eq!(paused_ns(&whole, &failed), 0);
-        // A wait for a failure is not the usual gap between trials: here 181 to 300 s are a pause.
+        // Here 181 to 300 s are a pause.
         let ok = |at_s| trial(at_s, true);
         let waited = [ok(100), trial(101, false), ok(170), ok(172), ok(180), ok(300)];
         assert_eq!(paused_ns(&[block(100, 75)], &waited) / SECOND, 119);
-        // Without a whole block the usual gap between trials is unknown.
-        assert_eq!(paused(&[], &[10, 100, 102]), 0);
+        assert_eq!(paused(&[], &[10, 100, 102]), 89);
         assert_eq!(paused(&[], &[]), 0);
     }
 

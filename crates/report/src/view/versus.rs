@@ -26,64 +26,58 @@ use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 
 /// The result of the paired differences.
-pub struct Compared {
-    /// The comparison; `None` where one of the two was not confirmed.
-    pub comparison: Option<Comparison>,
-    /// The three-way verdict.
-    pub verdict: Verdict,
-    /// Why nothing is claimed whatever the interval.
-    pub why_open: Option<String>,
+struct Compared {
+    /// `None` where one of the two was not confirmed.
+    comparison: Option<Comparison>,
+    verdict: Verdict,
+    /// Why nothing is claimed whatever the interval, or the doubt that is left.
+    why_open: Option<String>,
     /// The comparison is of CPU time: time leaves open what CPU time shows.
-    pub by_cpu: bool,
+    by_cpu: bool,
 }
 
-impl Compared {
-    /// By the blocks of the group that holds both.
-    pub fn of(versus: &Versus, judged: &[GroupAnalysis], settled: &[Settled], margin: f64) -> Compared {
-        let open =
-            |why_open: Option<String>| Compared { comparison: None, verdict: Verdict::Open, why_open, by_cpu: false };
-        let Some((group, a, b)) = judged.iter().find_map(|group| {
-            let choice = |side: &VersusSide| group.cells.iter().position(|&at| settled[at].cell.id == side.cell);
-            Some((group, choice(&versus.a)?, choice(&versus.b)?))
-        }) else {
-            return open(None);
-        };
-        let pairs = |input: &GroupInput, verdict: &GroupVerdict| {
-            let merged = merge(&differences(input, [a, b]), verdict.merged_by.max(1));
-            // The cause that makes equal subjects differ may make these two differ by as much.
-            paired(&merged, verdict.widening, group.standing.level).widened(verdict.systematic())
-        };
-        let comparison = pairs(&group.input, &group.verdict);
-        let verdict = comparison.by_interval(margin);
-        let stalls = |choice: usize, unless: Verdict| {
-            let side = group.cell(Some(choice)).map(|at| &settled[at]);
-            let side = side.filter(|side| side.stalled > 0 && verdict != unless)?;
-            let of = counted(side.tried, "trial");
-            Some(format!("{} of {of} moved nothing, which no comparison of rates holds", side.stalled))
-        };
-        let lags = |choice: usize, what: &str, other: &str| {
-            group.behind(choice).map(|share| format!("{what} {} of the load, {other}", percent(share)))
-        };
-        // A side that is significantly worse may stall as well.
-        let why_open = why_open(group, b, &comparison, margin)
-            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}")))
-            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}")))
-            .or_else(|| lags(a, "A carried", "which B carries"))
-            .or_else(|| lags(b, "B carried", "which A carries"));
-        let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
-        let by_cpu = group.of_cpu.as_ref().map(|(input, verdict)| pairs(input, verdict)).filter(|cpu| {
-            verdict == Verdict::Open && group.standing.proves && cpu.by_interval(margin) == Verdict::Worse
+/// By the blocks of the group that holds both.
+fn compare(versus: &Versus, judged: &[GroupAnalysis], settled: &[Settled], margin: f64) -> Compared {
+    let Some((group, a, b)) = judged.iter().find_map(|group| {
+        let choice = |side: &VersusSide| group.cells.iter().position(|&at| settled[at].cell.id == side.cell);
+        Some((group, choice(&versus.a)?, choice(&versus.b)?))
+    }) else {
+        return Compared { comparison: None, verdict: Verdict::Open, why_open: None, by_cpu: false };
+    };
+    let pairs = |input: &GroupInput, verdict: &GroupVerdict| {
+        let merged = merge(&differences(input, [a, b]), verdict.merged_by.max(1));
+        // The cause that makes equal subjects differ may make these two differ by as much.
+        paired(&merged, verdict.widening, group.standing.level).widened(verdict.systematic())
+    };
+    let comparison = pairs(&group.input, &group.verdict);
+    let verdict = comparison.by_interval(margin);
+    // A side that is significantly worse may stall as well.
+    let stalls = |name: &str, choice: usize, unless: Verdict| {
+        let side = group.cell(Some(choice)).map(|at| &settled[at]);
+        let side = side.filter(|side| side.stalled > 0 && verdict != unless)?;
+        let of = counted(side.tried, "trial");
+        Some(format!("{name}: {} of {of} moved nothing, which no comparison of rates holds", side.stalled))
+    };
+    let lags = |choice: usize, what: &str, other: &str| {
+        group.behind(choice).map(|share| format!("{what} {} of the load, {other}", percent(share)))
+    };
+    let why_open = why_open(group, b, &comparison, margin)
+        .or_else(|| stalls("A", a, Verdict::Better))
+        .or_else(|| stalls("B", b, Verdict::Worse))
+        .or_else(|| lags(a, "A carried", "which B carries"))
+        .or_else(|| lags(b, "B carried", "which A carries"));
+    let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
+    let by_cpu = group.of_cpu.as_ref().map(|(input, verdict)| pairs(input, verdict));
+    let is_worse = |cpu: &Comparison| cpu.by_interval(margin) == Verdict::Worse;
+    if let Some(cpu) = by_cpu.filter(|cpu| verdict == Verdict::Open && group.standing.proves && is_worse(cpu)) {
+        let [lower, upper] = [comparison.lower, comparison.upper].map(f64::exp_m1);
+        let why_open = lower.is_finite().then(|| {
+            let between = ShareScale::of([lower, upper]).signed_interval(lower, upper);
+            format!("time, which other programs disturb, does not decide it ({between})")
         });
-        if let Some(cpu) = by_cpu {
-            let [lower, upper] = [comparison.lower, comparison.upper].map(f64::exp_m1);
-            let why = lower.is_finite().then(|| {
-                let between = ShareScale::of([lower, upper]).signed_interval(lower, upper);
-                format!("time, which other programs disturb, does not decide it ({between})")
-            });
-            return Compared { comparison: Some(cpu), verdict: Verdict::Worse, why_open: why, by_cpu: true };
-        }
-        Compared { comparison: Some(comparison), verdict, why_open, by_cpu: false }
+        return Compared { comparison: Some(cpu), verdict: Verdict::Worse, why_open, by_cpu: true };
     }
+    Compared { comparison: Some(comparison), verdict, why_open, by_cpu: false }
 }
 
 /// ln(cost of b / cost of a), block by block. The A/A control is another run of one of the two: its mean with that run is more
@@ -121,7 +115,7 @@ fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f6
 /// The results of a session that compares two.
 pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions) -> VersusView {
     let margin = conditions.margin;
-    let compared = Compared::of(versus, judged, conditions.settled, margin);
+    let Compared { comparison, verdict, why_open, by_cpu } = compare(versus, judged, conditions.settled, margin);
     let cell = |side: &VersusSide| conditions.cells.iter().find(|cell| cell.id == side.cell);
     let (a, b) = (cell(&versus.a), cell(&versus.b));
     let side = |side: &VersusSide, own: Option<&CellView>, other: Option<&CellView>| VersusSideView {
@@ -133,20 +127,19 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
         reason: own.and_then(|cell| cell.reason.clone()),
     };
     let (a_side, mut b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
-    let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
     let costs: Vec<Cost> = judged.iter().map(|group| groups::compared(group, conditions.settled)).collect();
     let cost = match costs.first() {
         _ if counts => VersusCost::Events,
-        _ if compared.by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
+        _ if by_cpu || costs.contains(&Cost::Cpu) => VersusCost::CpuTime,
         Some(Cost::Latency) => VersusCost::Latency,
         Some(Cost::P99) => VersusCost::P99,
         Some(Cost::GapP99) => VersusCost::GapP99,
         Some(Cost::Urgent) => VersusCost::Urgent,
         _ => VersusCost::Time,
     };
-    let difference = SubjectDifference::of(comparison.as_ref(), compared.verdict);
+    let difference = SubjectDifference::of(comparison.as_ref(), verdict);
     // Medians of all trials may differ from the difference in pairs in their direction.
     if let (VersusCost::Time, Some((first, longer))) = (cost, a_side.rate.zip(difference.longer)) {
         b_side.rate = Some(if longer < 0.0 { first * (1.0 - longer) } else { first / (1.0 + longer) });
@@ -158,7 +151,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
         blocks: comparison.map_or(0, |comparison| comparison.n),
         level: judged_level,
         margin,
-        why_open: compared.why_open,
+        why_open,
         a: a_side,
         b: b_side,
     }

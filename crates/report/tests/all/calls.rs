@@ -463,8 +463,14 @@ fn a_knee_has_its_rate_and_the_next() {
     let call = cell(&view, "c2").call.as_ref().expect("calls");
     assert_eq!(call.timing, "from the intended send (open loop)");
     let knee = call.knee.as_ref().expect("a knee");
-    assert_eq!((knee.slo.as_str(), knee.limit_ns, knee.at_knee_ns), ("p99=2ms", 2_000_000, Some(1_600_000.0)));
-    assert_eq!((knee.closed_per_second, knee.beyond_per_second), (Some(125_000.0), Some(102_000.0)));
+    assert_eq!(
+        (knee.slo.as_str(), knee.objective.limit_ns, knee.objective.at_knee_ns),
+        ("p99=2ms", 2_000_000, Some(1_600_000.0))
+    );
+    assert_eq!(
+        (knee.objective.closed_per_second, knee.objective.beyond_per_second),
+        (Some(125_000.0), Some(102_000.0))
+    );
     let limit = &cell(&view, "c2").limit;
     assert_eq!(limit.name, "latency objective");
     check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reach 125 k calls/s"]);

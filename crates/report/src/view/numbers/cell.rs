@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytegauge_bottleneck::CellLimit;
-use bytegauge_bottleneck::path::DelayedAcks;
+use bytegauge_bottleneck::path::{DelayedAcks, Objective};
 use bytegauge_model::{CellId, CellKind, ErrorClass, ErrorPhase, GroupId, Level, Spec, Stage, UdpUse};
 use bytegauge_stats::block_dependence::Trend;
+use bytegauge_stats::modes::TrialMode;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -84,7 +85,7 @@ pub struct CellView {
     /// Simultaneous lower bound of the same: above the margin, the cell is shown to be worse than that.
     pub above_best_lower: Option<f64>,
     /// The modes of the rates of the trials, slowest first; empty with one mode.
-    pub modes: Vec<ModeView>,
+    pub modes: Vec<TrialMode>,
     /// How the rate of its confirmed trials rose or fell; `findings` have it.
     #[serde(skip)]
     pub drift: Option<Trend>,
@@ -114,15 +115,6 @@ pub struct RelayProgramView {
     /// The processes whose CPU time counts as its own, and how it was read; absent in sessions of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<String>,
-}
-
-/// One mode of rates.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ModeView {
-    /// Its median, bytes per second.
-    pub median: f64,
-    /// Its share of the trials.
-    pub share: f64,
 }
 
 /// Counts of the trials behind the estimate.
@@ -464,23 +456,14 @@ pub struct CallDatagramView {
 pub struct KneeView {
     /// The objective: `p99=2ms`.
     pub slo: String,
-    /// Its percentile: `p99`.
-    pub percentile: &'static str,
-    /// The limit, nanoseconds.
-    pub limit_ns: u64,
     /// The highest rate that keeps the objective over the measurements of all searches together, calls per second; `null` if no
     /// measured rate does.
     pub overall_per_second: Option<f64>,
     /// The number of searches, those that found no rate included.
     pub searches: usize,
-    /// The percentile at the knee, nanoseconds.
-    pub at_knee_ns: Option<f64>,
-    /// The lowest rate above the knee that failed, calls per second; `null` if the closed loop's rate passed.
-    pub beyond_per_second: Option<f64>,
-    /// The percentile there, nanoseconds.
-    pub at_beyond_ns: Option<f64>,
-    /// The rate of a closed loop on the same connections, calls per second.
-    pub closed_per_second: Option<f64>,
+    /// Its limit, and its value at the knee and beyond.
+    #[serde(flatten)]
+    pub objective: Objective,
     /// The measurements of the searches at offered rates, by rate; in long sessions only those of the first searches.
     pub probes: Vec<ProbeView>,
 }

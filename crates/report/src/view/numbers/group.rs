@@ -54,12 +54,6 @@ pub struct GroupView {
     pub audit: Option<AuditView>,
     /// The recommendation.
     pub recommendation: GroupRecommendation,
-    /// Cells that an earlier analysis showed to be slower than the best by more than the margin, and the present one does not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub once_avoided: Vec<CellId>,
-    /// Cells that an earlier analysis named and proved to be within the margin, and the present one does not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub once_proven: Vec<CellId>,
     /// The cost of a call and of a byte.
     pub cost_model: CostModel,
     /// The last long trial of its option over time; absent without a request, or without a long trial.
@@ -71,10 +65,7 @@ pub struct GroupView {
     /// The user named the options that are compared here.
     #[serde(skip)]
     pub asked: bool,
-    /// The fastest option against each other one; `Test.comparisons` has them.
-    #[serde(skip)]
-    pub ratios: Vec<OptionRatio>,
-    /// The same by the p99 of calls, where a load is offered; `findings` have them.
+    /// The option with the lowest p99 of calls against each other one, where a load is offered; `findings` have them.
     #[serde(skip)]
     pub p99_ratios: Vec<OptionRatio>,
 }
