@@ -225,17 +225,13 @@ fn shared_cpu(signs: &PathSigns) -> Option<Evidence> {
 }
 
 fn both_cpus(signs: &PathSigns) -> Option<Evidence> {
-    let [near, far] = signs.busy()?;
-    let words = signs.words();
-    let sentence = format!(
-        "both ends run nearly all the time: {} {}, {} {}",
-        words[0].name,
-        percent(near),
-        words[1].name,
-        percent(far)
-    );
+    let busy = signs.busy()?;
+    let ends = || signs.words().iter().zip(busy);
+    let each: Vec<String> = ends().map(|(end, busy)| format!("{} {}", end.name, percent(busy))).collect();
+    let sentence = format!("both ends run nearly all the time: {}", each.join(", "));
+    let [near, far] = busy;
     (near.min(far) >= BUSY && (near - far).abs() < BALANCED)
-        .then(|| evidence(sentence, [(words[0].key("busy"), near), (words[1].key("busy"), far)]))
+        .then(|| evidence(sentence, ends().map(|(end, busy)| (end.key("busy"), busy))))
 }
 
 /// The end with this limit runs all the time, and the other one less. A busy end alone does not show which one waits.
@@ -307,29 +303,17 @@ fn softirq(signs: &PathSigns) -> Option<Evidence> {
 }
 
 fn wake_ups(signs: &PathSigns) -> Option<Evidence> {
-    let [near, far] = signs.busy()?;
-    let (near_idle, far_idle) = (signs.ends[0].idle_per_sleep_us?, signs.ends[1].idle_per_sleep_us?);
-    let words = signs.words();
-    let sentence = format!(
-        "the ends wait for each other in many short pieces: {} {} busy, idle {} µs at a time; {} {}, {} µs",
-        words[0].name,
-        percent(near),
-        significant(near_idle, 2),
-        words[1].name,
-        percent(far),
-        significant(far_idle, 2)
-    );
-    (near.max(far) < BUSY && near_idle.max(far_idle) <= WAKE_UP_US).then(|| {
-        evidence(
-            sentence,
-            [
-                (words[0].key("busy"), near),
-                (words[1].key("busy"), far),
-                (words[0].key("idle_per_sleep_us"), near_idle),
-                (words[1].key("idle_per_sleep_us"), far_idle),
-            ],
-        )
-    })
+    let busy = signs.busy()?;
+    let idle = [signs.ends[0].idle_per_sleep_us?, signs.ends[1].idle_per_sleep_us?];
+    let ends = || signs.words().iter().zip(busy).zip(idle);
+    let each = ends().map(|((end, busy), idle)| {
+        format!("{} {} busy, idle {} µs at a time", end.name, percent(busy), significant(idle, 2))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    let sentence = format!("the ends wait for each other in many short pieces: {each}");
+    let numbers =
+        ends().flat_map(|((end, busy), idle)| [(end.key("busy"), busy), (end.key("idle_per_sleep_us"), idle)]);
+    (busy[0].max(busy[1]) < BUSY && idle[0].max(idle[1]) <= WAKE_UP_US).then(|| evidence(sentence, numbers))
 }
 
 /// The known facts where no rule applies: how busy the ends are.

@@ -252,12 +252,9 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     lines.sort_by(|a, b| b.difference.longer.unwrap_or(0.0).total_cmp(&a.difference.longer.unwrap_or(0.0)));
     let scale = scale(&view.lines);
     for line in lines.iter().take(LINES_MAX) {
+        let text = text_of_line(line, scale, unit(&view.lines, line));
         out.extend(wrap(&line.label, width - 2).iter().map(|label| format!("  {}", paint.bold(label))));
-        out.extend(
-            wrap(&text_of_line(line, scale, unit(&view.lines, line)), width - 4)
-                .iter()
-                .map(|line| format!("    {line}")),
-        );
+        out.extend(wrap(&text, width - 4).iter().map(|line| format!("    {line}")));
     }
     if lines.len() > LINES_MAX {
         out.push(paint.dim(&format!("  … {} more: --format json", lines.len() - LINES_MAX)));

@@ -99,7 +99,8 @@ fn limits_of_streams_have_evidence() {
     check(
         idle(pair(0.7, 0.75), [21.0, 14.2]),
         "wake-ups",
-        "the ends wait for each other in many short pieces: writer 70 % busy, idle 21 µs at a time; reader 75 %, 14 µs",
+        "the ends wait for each other in many short pieces: writer 70 % busy, idle 21 µs at a time; reader 75 % \
+         busy, idle 14 µs at a time",
     );
 }
 

@@ -36,8 +36,6 @@ fn a_wrong_port_is_waited_for_once() {
     let document = ran.json();
     check_schema(&document);
     let advice = format!("it listens at port {port}: use --ready tcp:{port}");
-    let next = document["next"][0]["command"].as_str().unwrap_or_default();
-    assert!(next.contains(&format!("--ready=tcp:{port} ")) && !next.contains(&wrong.to_string()), "{next}");
     let cells = document["cells"].as_array().expect("cells");
     let is_advised = |cell: &&Value| cell["reason"].as_str().is_some_and(|reason| reason.ends_with(&advice));
     assert!(cells.len() >= 2 && cells.iter().filter(is_advised).count() == cells.len(), "{document:#}");

@@ -98,9 +98,7 @@ pub fn set(results: &Results, test: &Test) -> String {
                 [] if test.with(OptionStatus::Dropped).next().is_some() => "–".into(),
                 [] => "keep yours".into(),
                 [one] => format!("not {}", one.label),
-                [one, two] if text_width(&one.label) + text_width(&two.label) <= PAIR_WIDTH_MAX => {
-                    format!("not {} or {}", one.label, two.label)
-                }
+                [one, two] => format!("not {} or {}", one.label, two.label),
                 [first, others @ ..] => format!("not {}, {} more", first.label, others.len()),
             }
         }
@@ -122,9 +120,6 @@ pub fn alternatives(options: &[&OptionResult]) -> String {
         many => format!("{} or {} others", labels[0], many - 1),
     }
 }
-
-/// Longer names of two options to avoid are not both shown.
-const PAIR_WIDTH_MAX: usize = 16;
 
 /// Longer lists of names are counted instead.
 const NAMES_WIDTH_MAX: usize = 32;

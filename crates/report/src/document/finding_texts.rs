@@ -8,9 +8,9 @@ use super::{ReportedFinding, Results};
 use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
-use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
+use crate::words::cost_words;
+use crate::words::interval_rounding::{ShareScale, at_least, at_most, percent, share_range};
 use crate::words::phrase::{self, capital, rate_unit};
-use crate::words::{cost_words, number};
 
 /// Places that a caution names.
 const PLACES_MAX: usize = 2;
@@ -98,9 +98,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             let [least, most] = [*times_least, *times_most].map(|times| significant(times, 2));
             let times = if least == most { least } else { format!("{least} to {most}") };
             match *slow_share > 0.0 {
-                true => {
-                    format!("{up_to}{:.0} % of the trials take {times}× as long", slow_share * 100.0)
-                }
+                true => format!("{up_to}{:.0} % of the trials take {times}× as long", slow_share * 100.0),
                 false => format!("few slow trials: the average takes {up_to}{times}× the time of the median"),
             }
         }
@@ -113,13 +111,11 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         }
         Fact::FailedTrials { trials, of, why } => {
             // What to do follows the reason.
-            let why = why.as_ref().and_then(|why| why.split(": ").next()).map(|why| format!("; the last: {why}"));
-            format!("{trials} of {} failed and were left out{}", counted(*of, "trial"), why.unwrap_or_default())
+            let why = why.as_ref().and_then(|why| why.split(": ").next());
+            let why = why.map_or_else(String::new, |why| format!("; the last: {why}"));
+            format!("{trials} of {} failed and were left out{why}", counted(*of, "trial"))
         }
-        Fact::Harm { harm, share, longest_s } => {
-            let of_all = finding.option.is_none();
-            harmed(results, *harm, (*share, up_to), *longest_s, of_all)
-        }
+        Fact::Harm { harm, share } => harmed(results, *harm, (*share, up_to), finding.option.is_none()),
         Fact::TcpDrops { counts } => {
             // The known fault shows in this counter alone.
             let by_fault = counts.contains_key("TCPRcvQDrop");
@@ -131,15 +127,30 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         }
         Fact::NoEffect { factor, why } => format!("{} has no effect here: {why}", phrase::in_code(factor)),
         Fact::LongTrials { result, window_s, lower, upper } => {
-            long_trials(results, *result, Nanos((*window_s * 1e9) as u64), (*lower, *upper), &other())
+            let window = Nanos((*window_s * 1e9) as u64);
+            match result {
+                LongTrials::Contradict => {
+                    let (least, other) = (at_least(lower.unwrap_or(0.0)), other());
+                    format!(
+                        "in trials of {window} it takes at least {least} longer than {other}: use {other} for long \
+                         connections"
+                    )
+                }
+                LongTrials::ContradictTogether => {
+                    let all = results.tests.len();
+                    format!("trials of {window} of all {all} tests together contradict the recommendations")
+                }
+                LongTrials::Confirm => {
+                    format!("trials of {window} confirm it: at most {} slower than the best", shown(*upper))
+                }
+                LongTrials::Open => format!("trials of {window} neither confirm nor contradict it"),
+                LongTrials::Missing => "connections older than those measured may differ (--long-trials)".into(),
+            }
         }
         Fact::BeyondLoopback { factor } => {
             let known = option::of_factor(factor).and_then(|row| row.beyond_loopback);
             let sentence = known.map_or("a network may differ", |known| known.sentence);
             format!("{} was compared over loopback: {sentence}", phrase::in_code(factor))
-        }
-        Fact::NotMeasured { options } => {
-            format!("{} dropped after the first, short trials", counted(*options, "option"))
         }
         Fact::ShortRuns { run_ns } => {
             format!("the start of the program may be a large part of so short a run: {}", more_work(Some(*run_ns)))
@@ -158,19 +169,13 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             format!("recommended by session {session}; here it is at most {} {}", shown(*upper), words.above)
         }
         Fact::Advice { session, test, held, lower, upper } => {
-            let how = match (held, lower.zip(*upper)) {
+            let slower = lower.zip(*upper).map(|(lower, upper)| ShareScale::of([lower]).interval(lower, upper));
+            let how = match (held, slower) {
                 (Some(true), _) => "holds here".to_owned(),
-                (_, None) => "has no interval here".to_owned(),
-                (Some(false), Some((lower, upper))) => {
-                    let slower = ShareScale::of([lower]).interval(lower, upper);
+                (Some(false), Some(slower)) => {
                     format!("does not hold here: it takes {slower} longer than the best")
                 }
-                (None, Some((_, upper))) if upper <= NOTHING => {
-                    "is the faster one of the two values here, which does not show that it is the best".to_owned()
-                }
-                (None, Some((_, upper))) => {
-                    format!("is undecided here: it takes at most {} longer than the best", at_most(upper))
-                }
+                _ => "is undecided here".to_owned(),
             };
             format!("the recommendation of session {session} ({test}) {how}")
         }
@@ -178,10 +183,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         Fact::LongerTail { times_lower, times_upper } => {
             let upper = times_upper.map_or(f64::INFINITY, |times| times - 1.0);
             let times = ShareScale { multiples: true }.interval(times_lower - 1.0, upper);
-            let all = |id: Option<&CellId>| results.cell(id?)?.call.as_ref()?.p99_all_ns.map(number::time);
-            let both = all(finding.option.as_ref()).zip(all(finding.other.as_ref()));
-            let both = both.map_or_else(String::new, |(of, than)| format!("; of all calls {of} instead of {than}"));
-            format!("the p99 of {} is {times} that of {}{both}", own(), other())
+            format!("the p99 of {} is {times} that of {}", own(), other())
         }
     }
 }
@@ -226,8 +228,8 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> String {
 pub fn harm_of(results: &Results, option: &OptionResult) -> String {
     let mut of_option = results.findings.iter().filter(|finding| finding.option.as_ref() == Some(&option.id));
     let first = of_option.find_map(|finding| match finding.fact {
-        Fact::Harm { harm, share, longest_s } if option.harm.first() == Some(&harm) => {
-            Some(harmed(results, harm, (share, ""), longest_s, false))
+        Fact::Harm { harm, share } if option.harm.first() == Some(&harm) => {
+            Some(harmed(results, harm, (share, ""), false))
         }
         _ => None,
     });
@@ -235,13 +237,7 @@ pub fn harm_of(results: &Results, option: &OptionResult) -> String {
     text.split("; ").next().unwrap_or_default().to_owned()
 }
 
-fn harmed(
-    results: &Results,
-    harm: HarmKind,
-    (amount, up_to): (f64, &str),
-    longest_s: Option<f64>,
-    of_all: bool,
-) -> String {
+fn harmed(results: &Results, harm: HarmKind, (amount, up_to): (f64, &str), of_all: bool) -> String {
     let share = format!("{up_to}{}", percent(amount));
     match harm {
         HarmKind::DelayedAcks => format!(
@@ -256,10 +252,7 @@ fn harmed(
         HarmKind::FailedCalls => format!("{share} of the calls failed"),
         HarmKind::LostDatagrams => format!("{share} of the datagrams lost"),
         HarmKind::CutDatagrams => format!("{share} of the datagrams cut off by the reader's buffer"),
-        HarmKind::StarvedClients => format!(
-            "{share} of the clients had no answer during a whole trial; the longest wait was {} s",
-            significant(longest_s.unwrap_or(0.0), 2)
-        ),
+        HarmKind::StarvedClients => format!("{share} of the clients had no answer during a whole trial"),
         // A client tries again, so that one call may find it full several times.
         HarmKind::ListenOverflows if amount >= 1.0 => {
             format!("the listener's queue was full {up_to}{} times for each call", significant(amount, 2))
@@ -271,31 +264,5 @@ fn harmed(
             let loopback = if loopback { ", as always over loopback" } else { "" };
             format!("{share} of the zero-copy sends were copied{loopback}")
         }
-    }
-}
-
-fn long_trials(
-    results: &Results,
-    result: LongTrials,
-    window: Nanos,
-    (lower, upper): (Option<f64>, Option<f64>),
-    other: &str,
-) -> String {
-    match result {
-        LongTrials::Contradict => {
-            let least = at_least(lower.unwrap_or(0.0));
-            format!(
-                "in trials of {window} it takes at least {least} longer than {other}: use {other} for long connections"
-            )
-        }
-        LongTrials::ContradictTogether => {
-            format!("trials of {window} of all {} tests together contradict the recommendations", results.tests.len())
-        }
-        LongTrials::Confirm => format!(
-            "trials of {window} confirm it: at most {} slower than the best",
-            upper.map_or_else(|| "an unknown amount".into(), at_most)
-        ),
-        LongTrials::Open => format!("trials of {window} neither confirm nor contradict it"),
-        LongTrials::Missing => "connections older than those measured may differ (--long-trials)".into(),
     }
 }

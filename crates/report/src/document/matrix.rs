@@ -11,8 +11,6 @@ use crate::words::{cost_words, level_label, phrase};
 
 /// More columns than this do not fit a line.
 const COLUMNS_MAX: usize = 12;
-/// A larger upper end is shown as above it, as a share.
-const UPPER_MAX: f64 = 4.0;
 
 /// The intervals of several tests.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -110,7 +108,8 @@ fn rows(test: &Test, column: &str, columns: &[Level], scale: ShareScale) -> Vec<
 
 /// `118–156`, with `*` for use and `~` for undecided; a word for an option without an interval.
 fn text(option: &OptionResult, scale: ShareScale) -> String {
-    let interval = option.slower_lower.zip(option.slower_upper).map(|(lower, upper)| interval(scale, lower, upper));
+    let ends = option.slower_lower.zip(option.slower_upper);
+    let interval = ends.map(|(lower, upper)| scale.interval(lower, upper).trim_end_matches([' ', '%', '×']).to_owned());
     match (option.status, interval) {
         (OptionStatus::Use, Some(interval)) => format!("*{interval}"),
         (OptionStatus::Undecided, Some(interval)) => format!("{interval}~"),
@@ -121,13 +120,4 @@ fn text(option: &OptionResult, scale: ShareScale) -> String {
         (OptionStatus::Dropped, None) => "drop".into(),
         (_, None) => "–".into(),
     }
-}
-
-/// An interval without its unit.
-fn interval(scale: ShareScale, lower: f64, upper: f64) -> String {
-    if !scale.multiples && upper > UPPER_MAX {
-        let lower = scale.at_least(lower);
-        return format!("{}–>400", lower.trim_end_matches(" %"));
-    }
-    scale.interval(lower, upper).trim_end_matches(" %").trim_end_matches('×').to_owned()
 }

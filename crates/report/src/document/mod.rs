@@ -132,7 +132,7 @@ impl Report {
 
     /// The report of settled numbers, compared with an earlier session of the same plan where there is one.
     pub fn new(view: View, before: Option<&Report>) -> Report {
-        let tests = results::tests(&view, title::names(&view), |group| title::congestion(&view, group));
+        let tests = results::tests(&view, title::names(&view));
         let mut findings = findings::findings(&view, &tests);
         let of = |before: &&Report| findings::of_earlier((&view, &tests), (&before.view, &before.tests));
         findings.extend(before.iter().flat_map(of));

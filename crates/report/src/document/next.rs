@@ -109,7 +109,7 @@ const CONCLUSIVE: [&str; 2] = ["--until", "conclusive"];
 /// The step that continues the session with these flags, and takes up to this time, nanoseconds.
 fn resume(view: &Results, flags: &[&str], text: &str, most_ns: Option<u64>) -> NextStep {
     let command = [&[resuming(view).as_str()], flags].concat().join(" ");
-    let takes = most_ns.map(|ns| format!("≤ {}", forecast(ns)));
+    let takes = most_ns.filter(|ns| *ns > 0).map(|ns| format!("≤ {}", forecast(ns)));
     NextStep { takes, continues: true, ..step(&command, &when_quiet(view, text)) }
 }
 
@@ -123,7 +123,7 @@ fn when_quiet(view: &Results, text: &str) -> String {
 
 fn continue_session(view: &Results) -> Vec<NextStep> {
     let is_until = is_asked(view, "--until");
-    let most_ns = blocks_ns(view, |analysis| analysis.next_blocks).filter(|ns| *ns > 0);
+    let most_ns = blocks_ns(view, |analysis| analysis.next_blocks);
     vec![resume(view, if is_until { &CONCLUSIVE } else { &[] }, "continue the session", most_ns)]
 }
 
@@ -284,9 +284,6 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
     let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
     if !failed.is_empty() {
-        if let Some(step) = ready_at(view) {
-            return vec![step];
-        }
         return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];
     }
     match versus.difference.verdict {
@@ -333,18 +330,12 @@ fn rest_ns(view: &Results) -> Option<u64> {
 fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> Option<u64> {
     let left = view.groups.iter().filter_map(|group| {
         let analysis = group.analysis.as_ref()?;
-        Some((group, (analysis.blocks + analysis.so_far).max(1) as f64, until(analysis)? as f64))
+        let blocks = until(analysis)?.saturating_sub((analysis.blocks + analysis.so_far).max(1)) as u64;
+        Some(blocks.saturating_mul(group.blocks.mean_ns.unwrap_or(0)))
     });
-    let left: Vec<_> = left.collect();
-    let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
-    let of_group = |(group, had, last): &(&GroupView, f64, f64)| {
-        Some(((last - had).max(0.0) as u64).saturating_mul(group.blocks.mean_ns?))
-    };
-    let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
+    let blocks_ns = left.reduce(u64::saturating_add)?;
     let share = view.plan.audit_share.filter(|_| view.groups.iter().any(is_checked)).unwrap_or(0.0);
-    // Without the lengths of blocks there is still that of the session.
-    let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
-    if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
+    Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns)))
 }
 
 // The next steps after the user's own program was tried: failed values first, and the present value where it is missing.
@@ -353,7 +344,7 @@ fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> O
 fn of_tune(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextStep> {
     let is_measured = view.tests.iter().any(|test| !has_reason(test, &[InvalidReason::NothingMeasured]));
     if !is_measured {
-        return ready_at(view).map_or(usual, |step| vec![step]);
+        return usual;
     }
     let of_failed = of_failed(view, tune);
     let mut changes = tune.changes.iter().flat_map(|changes| &changes.changes);
@@ -378,13 +369,6 @@ fn of_tune(view: &Results, tune: &TuneView, usual: Vec<NextStep>) -> Vec<NextSte
 /// Whether a test has no result for one of these reasons.
 fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
     matches!(test.claim, Claim::Invalid { reason } if reasons.contains(&reason))
-}
-
-/// The command with the port at which a server listened that was never ready.
-fn ready_at(view: &Results) -> Option<NextStep> {
-    let port = view.tune.as_ref()?.listens_at?;
-    let command = again_instead(view, &["--ready"], &[&format!("--ready=tcp:{port}")])?;
-    Some(step(&command, "wait for the port at which the server listens"))
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.

@@ -10,7 +10,7 @@ use bytegauge_model::{CellKind, Level, Nanos, Placement, SessionStatus, Spec, Tr
 use super::Results;
 use super::title::{seconds, varying, worker, workers_differ};
 use crate::findings::is_loopback;
-use crate::view::numbers::{CellView, GroupView, InterimView, RelayProgramView, View};
+use crate::view::numbers::{CellView, GroupView, RelayProgramView, View};
 use crate::words::interval_rounding::aged;
 use crate::words::{option_label, phrase};
 
@@ -102,13 +102,9 @@ fn verified(view: &View) -> Option<String> {
 
 /// The last analysis, where blocks were measured after it.
 fn unanalysed(view: &View) -> Option<String> {
-    let waits = |analysis: &&InterimView| analysis.so_far > 0 && analysis.done > 0;
-    let analysis = view
-        .groups
-        .iter()
-        .filter_map(|group| group.analysis.as_ref())
-        .filter(waits)
-        .max_by_key(|analysis| analysis.so_far)?;
+    let analyses = view.groups.iter().filter_map(|group| group.analysis.as_ref());
+    let waiting = analyses.filter(|analysis| analysis.so_far > 0 && analysis.done > 0);
+    let analysis = waiting.max_by_key(|analysis| analysis.so_far)?;
     let more = counted(analysis.so_far, "block");
     Some(format!("analysis {} of {}; {more} measured since then count at the next", analysis.done, analysis.of))
 }
@@ -171,22 +167,18 @@ fn has_cost(cell: &CellView) -> bool {
 }
 
 fn reach(view: &Results, group: &GroupView, relays: &[&CellView]) -> Option<String> {
-    let rate = |cell: &CellView| cell.estimate.median;
-    let (most, fastest) =
-        relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
-    let without = rate(ceiling)?;
-    let test = view.test(&group.id)?;
-    let (divisor, unit) = test.rate_scale(view.tests);
-    let ceiling_rate = format!("{} {unit}", significant(without / divisor, 3));
+    let rated = || relays.iter().filter_map(|cell| Some((cell.estimate.median?, *cell)));
+    let (most, fastest) = rated().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let without = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?.estimate.median?;
+    let (divisor, unit) = view.test(&group.id)?.rate_scale(view.tests);
     // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
-    let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
-    let (most, who) = match named.and_then(|cell| Some((rate(cell)?, relay_name(group, cell)))) {
-        Some(named) => named,
+    let named = rated().find(|(_, cell)| group.recommendation.cell.as_ref() == Some(&cell.id));
+    let (most, who) = match named {
+        Some((rate, cell)) => (rate, relay_name(group, cell)),
         None => (most, format!("the fastest by its median, {},", relay_name(group, fastest))),
     };
-    let share = format!("{:.0} %", most / without * 100.0);
-    Some(format!("without a relay {ceiling_rate}; {who} reaches {share} of it, by medians"))
+    let (ceiling, share) = (significant(without / divisor, 3), most / without * 100.0);
+    Some(format!("without a relay {ceiling} {unit}; {who} reaches {share:.0} % of it, by medians"))
 }
 
 /// Which versions of programs were measured, and which of them did not leave properly.

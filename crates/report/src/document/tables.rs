@@ -151,9 +151,9 @@ fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {
         "runs/CPU s" => {}
         _ => columns.add(unit, true, |row| rate(results, row.option).map(shown)),
     }
-    let any_carried = columns.rows.iter().any(|row| carried_share(row.cell).is_some());
-    columns
-        .add("carried", true, |row| any_carried.then(|| carried_share(row.cell).map_or_else(|| "all".into(), percent)));
+    if columns.rows.iter().any(|row| carried_share(row.cell).is_some()) {
+        columns.add("carried", true, |row| Some(carried_share(row.cell).map_or_else(|| "all".into(), percent)));
+    }
     let is_search = test.searched().is_some();
     columns.add("overall", true, |row| {
         let overall = row.cell.call.as_ref().and_then(|call| call.knee.as_ref()?.overall_per_second);
@@ -350,13 +350,11 @@ fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
     }
     let shown = test.safest().or_else(|| test.options.iter().find(|option| option.rate.is_some()));
     facts.extend(shown.and_then(|option| bottleneck(results, group, option)));
-    if test.used().is_none()
-        && results.view.changes().is_none()
-        && let Some(safest) = test.safest()
-    {
+    let safest = test.safest().filter(|_| test.used().is_none() && results.view.changes().is_none());
+    facts.extend(safest.map(|safest| {
         let upper = safest.slower_upper.unwrap_or(f64::INFINITY);
-        facts.push(headed("Can lose least", format!("{}, at most {}", safest.label, at_most(upper))));
-    }
+        headed("Can lose least", format!("{}, at most {}", safest.label, at_most(upper)))
+    }));
     let control =
         test.control_upper.map(|upper| format!("the same option, measured twice, is up to {} apart", at_most(upper)));
     let blocks = (test.blocks > 0).then(|| counted(test.blocks, "complete block"));
@@ -370,11 +368,8 @@ fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
 /// The option to use as it is written in the program of the user; without settings that do something else on a network.
 fn code(group: &GroupView, test: &Test) -> Vec<String> {
     let Some(own) = test.used() else { return Vec::new() };
-    let spec = {
-        let mut spec = group.factors.clone();
-        own.settings.iter().for_each(|(name, level)| spec.set(name, level));
-        spec
-    };
+    let mut spec = group.factors.clone();
+    own.settings.iter().for_each(|(name, level)| spec.set(name, level));
     let flips =
         |name: &&String| beyond_loopback(&group.factors, name).is_some_and(|known| (known.concerns)(&spec.get(name)));
     let is_own = |name: &&String| !is_peers_size(&group.factors, name) && !flips(name);

@@ -208,7 +208,7 @@ fn medium(conditions: &Spec, one: bool) -> String {
 }
 
 /// The congestion control of the end that sends over TCP, where it is known and the options do not vary it.
-pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
+fn congestion(view: &View, group: &GroupView) -> Option<String> {
     let conditions = &group.factors;
     let is_tcp = conditions.transport().is_some_and(Transport::is_tcp);
     let varies = group.varied.iter().any(|name| name == "congestion");

@@ -77,7 +77,6 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     if is_tested && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
         all.push(warning(noise(NoiseCause::DependentBlocks, 0.0, None)));
     }
-    all.extend(dropped(view, test));
     all.extend(advice(view, group, test));
     all.into_iter().map(|finding| finding.of_test(&group.id)).collect()
 }
@@ -87,7 +86,7 @@ fn overloaded(cells: &[&CellView]) -> Option<Finding> {
     let measured = cells.iter().filter(|cell| cell.trials > 0);
     let carried: Option<Vec<f64>> = measured.map(|cell| carried_share(cell)).collect();
     let share = carried?.into_iter().reduce(f64::max)?;
-    Some(warning(Fact::Harm { harm: HarmKind::MissedLoad, share, longest_s: None }))
+    Some(warning(Fact::Harm { harm: HarmKind::MissedLoad, share }))
 }
 
 /// Compared options of sockets that cannot have an effect on this path.
@@ -153,9 +152,7 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
 }
 
 fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
-    let longest = cell.harm.longest_ns.filter(|_| kind == HarmKind::StarvedClients);
-    let share = harm_share(cell, kind).unwrap_or(0.0);
-    Fact::Harm { harm: kind, share, longest_s: longest.map(|ns| ns as f64 / 1e9) }
+    Fact::Harm { harm: kind, share: harm_share(cell, kind).unwrap_or(0.0) }
 }
 
 /// The share of the trials that ran slower than the others, or an average that is far from the median.
@@ -189,14 +186,6 @@ fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Fin
 pub fn is_loopback(spec: &Spec) -> bool {
     // A condition that only an import has tells where it was measured, which was not the loopback interface of this machine.
     spec.is_over_loopback() && spec.iter().all(|(name, _)| bytegauge_model::factor::find(name).is_some())
-}
-
-/// Options that left the test after the first trials.
-fn dropped(view: &View, test: &Test) -> Option<Finding> {
-    let options = test.with(OptionStatus::Dropped).count();
-    // The screen of changes names them.
-    let is_of_values = view.tune.as_ref().is_some_and(|tune| tune.changes.is_none());
-    (options > 0).then(|| caution_if(is_of_values, Fact::NotMeasured { options }))
 }
 
 /// How the recommendations of an earlier session did in a user's program.

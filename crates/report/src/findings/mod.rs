@@ -89,9 +89,6 @@ pub enum Fact {
         harm: HarmKind,
         /// The share of trials, load, calls, datagrams or clients that it concerns.
         share: f64,
-        /// The longest wait, seconds, of starved clients.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        longest_s: Option<f64>,
     },
     /// TCP segments found no room at a receiver and were dropped, or moved to make room.
     TcpDrops {
@@ -120,11 +117,6 @@ pub enum Fact {
     BeyondLoopback {
         /// The factor.
         factor: String,
-    },
-    /// A part of the options left after the first, short trials.
-    NotMeasured {
-        /// How many options.
-        options: usize,
     },
     /// Runs of a program are so short that its start matters.
     ShortRuns {
@@ -284,7 +276,7 @@ impl Finding {
             Fact::Earlier { .. } | Fact::Advice { .. } => 12,
             Fact::LongerTail { .. } | Fact::UnevenWorkers { .. } => 13,
             Fact::FailedTrials { .. } | Fact::Drift { .. } => 14,
-            Fact::NotMeasured { .. } | Fact::ShortRuns { .. } | Fact::Reduced { .. } => 15,
+            Fact::ShortRuns { .. } | Fact::Reduced { .. } => 15,
             Fact::Noise { .. } => 16,
         }
     }

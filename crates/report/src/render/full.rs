@@ -11,7 +11,7 @@ use crate::results::{OptionResult, Test};
 use crate::view::numbers::{EnvironmentView, Note};
 use crate::words::number::share;
 use crate::words::paint::{TerminalStyle, wrap};
-use crate::words::phrase;
+
 use crate::words::table::{self, Column};
 
 /// The results with the table of every test, every finding, and the details of the measurement.
@@ -116,12 +116,10 @@ fn details(report: &Report, style: &TerminalStyle, layout: &Layout) -> Vec<Strin
     line("began", &status(report));
     line("harness", &harness_cost(&report.view).unwrap_or_else(|| "its cost is not known".into()));
     line("machine", &environment_text(&report.environment));
-    let name = |id: &str| {
-        let test = report.tests.iter().find(|test| test.id.0 == id).filter(|_| report.tests.len() > 1);
-        test.map_or_else(String::new, |test| test.name.clone())
-    };
-    for note in alike(&report.notes, name) {
-        line("note", &note);
+    for note in &report.notes {
+        let test = note.group.as_ref().and_then(|id| report.test(id)).filter(|_| report.tests.len() > 1);
+        let place = test.map_or_else(String::new, |test| format!("{}: ", test.name));
+        line("note", &format!("{place}{}", note.text));
     }
     if let Some(store) = &style.store {
         line("results", store);
@@ -143,17 +141,6 @@ fn status(report: &Report) -> String {
     format!("{started} · {status}")
 }
 
-/// Equal notes of several groups, as one, with the names of their tests: `Read from TCP, Write to TCP: …`.
-fn alike(notes: &[Note], name: impl Fn(&str) -> String) -> Vec<String> {
-    let group = |note: &Note| note.group.as_ref().map_or_else(String::new, |group| name(&group.0));
-    let each = phrase::grouped(notes.iter().map(|note| (note.text.clone(), group(note))));
-    let joined = |(text, names): (String, Vec<String>)| match phrase::unique(names).join(", ") {
-        names if names.is_empty() => text,
-        names => format!("{names}: {text}"),
-    };
-    each.into_iter().map(joined).collect()
-}
-
 fn environment_text(environment: &EnvironmentView) -> String {
     let quiet = environment.quietness().unwrap_or("how quiet is not known");
     let reasons =
@@ -169,18 +156,4 @@ fn environment_text(environment: &EnvironmentView) -> String {
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let facts = if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };
     format!("{quiet}{reasons}{facts}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_that_are_alike_are_one() {
-        let of = |group: &str, own: &str| Note::of_group(&bytegauge_model::GroupId(group.into()), own.into());
-        let (one, two) = (of("g1", "1 block broke off"), of("g2", "2 blocks broke off"));
-        let phrases =
-            alike(&[one, Note::stored("c7 failed: it broke"), two, of("g3", "1 block broke off")], str::to_owned);
-        assert_eq!(phrases, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
-    }
 }

@@ -18,15 +18,11 @@ use crate::view::{self, bottleneck_inputs};
 use crate::words::{change_label, option_label, phrase};
 
 /// The results of all tests, in the order of the plan, under these names: a title, and a short name for each.
-pub fn tests(
-    view: &View,
-    names: Vec<(String, String)>,
-    congestion: impl Fn(&GroupView) -> Option<String>,
-) -> Vec<Test> {
-    view.groups.iter().zip(names).map(|(group, names)| test(view, group, names, congestion(group))).collect()
+pub fn tests(view: &View, names: Vec<(String, String)>) -> Vec<Test> {
+    view.groups.iter().zip(names).map(|(group, names)| test(view, group, names)).collect()
 }
 
-fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
+fn test(view: &View, group: &GroupView, (title, name): (String, String)) -> Test {
     let cells: Vec<&CellView> = view.candidates_of(&group.id).collect();
     let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell)).collect();
     settle_dropped(&mut options, is_analysed(view, group), group.compares);
@@ -45,7 +41,6 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String), congest
         title,
         name,
         environment: group.factors.clone(),
-        congestion,
         compares: group.compares,
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
@@ -286,13 +281,13 @@ const DELAYED_MIN: f64 = 0.5;
 fn harms(cell: &CellView) -> Vec<HarmKind> {
     let failed = cell.call.as_ref().and_then(|call| call.failed_share);
     let found = [
-        (cell.stalls, HarmKind::Stalled),
-        (cell.behind.is_some(), HarmKind::MissedLoad),
-        (harm_share(cell, HarmKind::DelayedAcks) >= Some(DELAYED_MIN), HarmKind::DelayedAcks),
-        (failed >= Some(NOTICED), HarmKind::FailedCalls),
-        (harm_share(cell, HarmKind::CutDatagrams) >= Some(NOTICED), HarmKind::CutDatagrams),
+        cell.stalls.then_some(HarmKind::Stalled),
+        cell.behind.map(|_| HarmKind::MissedLoad),
+        (harm_share(cell, HarmKind::DelayedAcks) >= Some(DELAYED_MIN)).then_some(HarmKind::DelayedAcks),
+        (failed >= Some(NOTICED)).then_some(HarmKind::FailedCalls),
+        (harm_share(cell, HarmKind::CutDatagrams) >= Some(NOTICED)).then_some(HarmKind::CutDatagrams),
     ];
-    let mut all: Vec<HarmKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
+    let mut all: Vec<HarmKind> = found.into_iter().flatten().collect();
     all.extend(&cell.harmful);
     all.sort_unstable();
     all.dedup();

@@ -26,9 +26,6 @@ pub struct Test {
     #[serde(serialize_with = "present_levels")]
     #[schemars(with = "FactorLevels")]
     pub environment: Spec,
-    /// The congestion control of the sending end, where it is known and not compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
     /// The quantity by which options are compared.
     pub compares: Cost,
     /// The base unit of all its rates.

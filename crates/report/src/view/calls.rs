@@ -130,17 +130,11 @@ fn competing(settled: &Settled) -> Option<CompetingView> {
     let trials = settled.trials.iter();
     let reports: Vec<&CallReport> =
         trials.filter_map(|trial| trial.end(EndRole::Competitor)?.call.as_deref()).collect();
-    if reports.is_empty() {
-        return None;
-    }
-    let rates: Vec<f64> =
-        reports.iter().filter_map(|report| ratio(report.calls, report.window_ns)).map(|rate| rate * 1e9).collect();
+    let rates = reports.iter().filter_map(|report| Some(ratio(report.calls, report.window_ns)? * 1e9));
+    let calls_per_second = median(&rates.collect::<Vec<_>>());
     let errors = errors_of(&reports, settled);
-    Some(CompetingView {
-        calls_per_second: median(&rates),
-        failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
-        errors,
-    })
+    let failed = errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
+    (!reports.is_empty()).then_some(CompetingView { calls_per_second, failed, errors })
 }
 
 // Connections for which the server's backlog had no room: how many they were, and how that is known.

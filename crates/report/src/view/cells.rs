@@ -1,7 +1,5 @@
 //! One cell: its estimate, counters, CPU time, limit and what may spoil its number.
 
-use std::collections::BTreeSet;
-
 use bytegauge_bottleneck::{CellLimit, UNKNOWN, path, ring, task, without_numbers};
 use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, EndRole, Role, SessionStatus, Spec, Trial, Workload};
@@ -19,7 +17,7 @@ use super::environment::cpus;
 use super::estimate::{more, throughput, total_rate};
 use super::moves_nothing;
 use super::numbers::difference::share;
-use super::numbers::{CallView, CellOutcome, CellView, Estimate, HarmKind, RelayProgramView, RingView, StalledView};
+use super::numbers::{CallView, CellOutcome, CellView, Estimate, RelayProgramView, RingView, StalledView};
 use crate::SessionData;
 use crate::words::option_label;
 
@@ -38,26 +36,27 @@ pub struct Context<'a> {
 /// Every cell, in the order of the plan.
 pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -> Vec<CellView> {
     let rates = rates(settled, context.level);
-    let mut siblings: Vec<Siblings> = settled.iter().map(|_| Siblings::default()).collect();
+    let mut cheapest: Vec<Option<f64>> = vec![None; settled.len()];
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
-        for (&at, cheapest_nop_ns) in group.candidates.iter().zip(cheapest_siblings(&rated)) {
-            siblings[at].cheapest_nop_ns = cheapest_nop_ns;
-        }
-        for (at, kinds) in &group.harm {
-            siblings[*at].harmful.clone_from(kinds);
-        }
+        group.candidates.iter().zip(cheapest_siblings(&rated)).for_each(|(&at, nop_ns)| cheapest[at] = nop_ns);
+    }
+    let rows = settled.iter().zip(&context.data.cells).zip(rates).zip(cheapest);
+    let mut cells: Vec<CellView> =
+        rows.map(|(((cell, row), rate), cheapest)| view(cell, row, rate, cheapest, context)).collect();
+    for group in groups {
+        group.harm.iter().for_each(|(at, kinds)| cells[*at].harmful.clone_from(kinds));
         for (choice, &at) in group.cells.iter().enumerate() {
-            siblings[at].behind = group.behind(choice);
+            let end = |ends: &[Option<f64>]| ends.get(choice).copied().flatten().and_then(share);
+            cells[at].behind = group.behind(choice);
             // A single option is compared with no other: a bound of 0 would read as the best.
             if group.cells.len() > 1 {
-                let end = |ends: &[Option<f64>]| ends.get(choice).copied().flatten().and_then(share);
-                siblings[at].above_best = [end(&group.verdict.lower), end(&group.verdict.upper)];
+                cells[at].above_best_lower = end(&group.verdict.lower);
+                cells[at].above_best_upper = end(&group.verdict.upper);
             }
         }
     }
-    let rows = settled.iter().zip(&context.data.cells).zip(rates).zip(siblings);
-    rows.map(|(((cell, row), rate), siblings)| view(cell, row, rate, siblings, context)).collect()
+    cells
 }
 
 /// The rate of each cell. A program's run that ended tells the metric: a cell that failed has the unit of the others.
@@ -72,16 +71,6 @@ fn rates(settled: &[Settled], level: f64) -> Vec<Estimate> {
     rates
 }
 
-/// Facts about a cell that follow from the other cells of its group.
-#[derive(Default)]
-struct Siblings {
-    cheapest_nop_ns: Option<f64>,
-    behind: Option<f64>,
-    harmful: Vec<HarmKind>,
-    /// The ends of the interval of its cost above the best.
-    above_best: [Option<f64>; 2],
-}
-
 /// Why a cell failed, with what explains most of the errors of its calls.
 fn explained(reason: String, outcome: CellOutcome, call: Option<&CallView>) -> String {
     match call.and_then(|call| call.errors.first()) {
@@ -92,7 +81,14 @@ fn explained(reason: String, outcome: CellOutcome, call: Option<&CallView>) -> S
     }
 }
 
-fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings, context: &Context) -> CellView {
+/// A cell without what follows from the comparison of its group.
+fn view(
+    settled: &Settled,
+    row: &CellRow,
+    estimate: Estimate,
+    cheapest_nop_ns: Option<f64>,
+    context: &Context,
+) -> CellView {
     let levels = &settled.cell.factors;
     let record = &context.data.record;
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
@@ -113,12 +109,11 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         cpus: cpus(&record.machine),
         // A floor's share of itself tells nothing.
         floor_ns: context.floors.of_group(&settled.cell.group).filter(|_| settled.cell.kind != CellKind::Floor),
-        cheapest_nop_ns: siblings.cheapest_nop_ns,
+        cheapest_nop_ns,
     };
     let limit = limit(&known, call.as_ref(), ring.as_ref());
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     let was_stolen_from = |trial: &&&Trial| trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0);
-    let [above_best_lower, above_best_upper] = siblings.above_best;
     CellView {
         id: settled.cell.id.clone(),
         group: settled.cell.group.clone(),
@@ -133,17 +128,17 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: Siblings
         stolen_trials: settled.trials.iter().filter(was_stolen_from).count(),
         failed_trials: settled.failed.len(),
         failure: settled.failed.last().and_then(|trial| trial.outcome.reason()).map(str::to_owned),
-        behind: siblings.behind,
+        behind: None,
         harm: harm(settled),
-        harmful: siblings.harmful,
+        harmful: Vec::new(),
         stalls: settled.stalls(),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes,
         drift,
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
-        above_best_lower,
-        above_best_upper,
+        above_best_lower: None,
+        above_best_upper: None,
         limit,
         estimate,
         total_rate: total_rate(settled),
@@ -182,14 +177,8 @@ fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
         version: all().next()?.version.clone(),
         left_behind: all().map(|known| known.left_behind).max().unwrap_or(0),
         stopped_by_force: all().any(|known| known.stopped_by_force),
-        charged: charged(all().filter_map(|known| known.charged.as_deref())),
+        charged: all().find_map(|known| known.charged.clone()),
     })
-}
-
-/// The owner of the CPU time of a relay; trials may differ.
-fn charged<'a>(phrases: impl Iterator<Item = &'a str>) -> Option<String> {
-    let ways: BTreeSet<&str> = phrases.collect();
-    (!ways.is_empty()).then(|| ways.into_iter().collect::<Vec<_>>().join("; in other trials "))
 }
 
 /// The choices that vary in the session, as tables name an option; else its engine and sizes.

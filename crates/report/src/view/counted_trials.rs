@@ -205,27 +205,18 @@ impl<'a> Settled<'a> {
         if let Some(contradiction) = &self.contradiction {
             return (CellOutcome::Failed, Some(format!("its numbers contradict each other: {contradiction}")));
         }
-        match (self.stage, self.trouble(recorded)) {
-            (Some(_), None) => (CellOutcome::Measured, None),
-            (Some(_), Some(outcome)) => (CellOutcome::Measured, self.why_it_left(recorded, outcome)),
-            (None, Some(outcome)) => (named(outcome), outcome.reason().map(str::to_owned)),
+        let recorded = recorded.filter(|outcome| **outcome != Outcome::Measured);
+        let reason = |outcome: &Outcome| outcome.reason().map(str::to_owned);
+        match (self.stage, recorded.or(self.trouble)) {
+            // A single failed trial was repeated with its block and does not count against the cell; if the harness removed a cell from
+            // its group, that is recorded.
+            (Some(_), _) => (CellOutcome::Measured, recorded.and_then(reason)),
+            (None, Some(outcome)) => (named(outcome), reason(outcome)),
             (None, None) => {
                 let next = if resumable { ": go on with --resume" } else { "" };
                 (CellOutcome::Skipped, Some(format!("the session ended before it was measured{next}")))
             }
         }
-    }
-
-    /// The final outcome of the cell, if recorded, else that of its last trial that was not measured.
-    pub fn trouble<'b>(&'b self, recorded: Option<&'b Outcome>) -> Option<&'b Outcome> {
-        recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble)
-    }
-
-    /// A single failed trial was repeated with its block and does not count against the cell; if the harness removed a cell from
-    /// its group, that is recorded.
-    fn why_it_left(&self, recorded: Option<&Outcome>, outcome: &Outcome) -> Option<String> {
-        let left = recorded.is_some_and(|recorded| *recorded != Outcome::Measured);
-        left.then(|| outcome.reason().map(str::to_owned)).flatten()
     }
 }
 
@@ -287,25 +278,17 @@ const LINK_TRIALS: usize = 4;
 pub fn contradiction(levels: &Spec, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
     let ends = [source_sums(trials), sink_sums(trials)];
     let of_stream = levels.workload() == Workload::Stream;
-    if of_stream && let Some(reason) = short_calls(&ends) {
-        return Some(reason);
-    }
     let plain = of_stream && !levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     // A completion of a ring may use several buffers.
     let ring = matches!(levels.engine(), Some(Engine::Uring(_)));
-    if plain
-        && !ring
-        && let Some(reason) = rate_of_sizes(levels, trials)
-    {
-        return Some(reason);
-    }
-    if let Some(reason) = over_link(levels, trials) {
-        return Some(reason);
-    }
-    let rate = ends[1].as_ref().filter(|_| plain).and_then(|sink| rate_of_calls(trials, sink));
     // Two ends on two hosts have the CPUs of both.
     let cpus = cpus.filter(|_| !levels.spans_hosts());
-    rate.or_else(|| cpu(trials, &ends, cpus?))
+    let short = short_calls(&ends).filter(|_| of_stream);
+    short
+        .or_else(|| rate_of_sizes(levels, trials).filter(|_| plain && !ring))
+        .or_else(|| over_link(levels, trials))
+        .or_else(|| rate_of_calls(trials, ends[1].as_ref().filter(|_| plain)?))
+        .or_else(|| cpu(trials, &ends, cpus?))
 }
 
 /// A call moves at most its buffer size, so the rate is at most that of the reads times their size. Medians keep the order that

@@ -33,9 +33,9 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         |end: Option<EndCounts>| end.filter(|end| moves && end.calls > 0 && levels.workload() == Workload::Stream);
     let (writer, reader) = (calls(source), calls(sink));
     let tcp = TcpSums::of(trials);
+    let mut verified = [sink, source].into_iter().flatten().map(|end| end.verified_bytes);
     Counters {
-        bytes: (moves && !trials.is_empty())
-            .then(|| trials.iter().map(|trial| trial.bytes).fold(0, u64::saturating_add)),
+        bytes: trials.iter().map(|trial| trial.bytes).reduce(u64::saturating_add).filter(|_| moves),
         reads: reader.map(|end| end.calls),
         writes: writer.map(|end| end.calls),
         short_reads: reader.map(|end| end.short_calls),
@@ -48,19 +48,15 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
         sndbuf_limited_share: tcp.limited_share(tcp.sndbuf_limited_us),
         min_rtt_us: tcp.min_rtt_us,
-        verified_bytes: [sink, source]
-            .into_iter()
-            .flatten()
-            .map(|end| end.verified_bytes)
-            .find(|verified| *verified > 0),
+        verified_bytes: verified.find(|verified| *verified > 0),
         options: of_cell(levels, trials),
     }
 }
 
 fn tcp_drops(trials: &[&Trial]) -> BTreeMap<String, u64> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, count) in trials.iter().filter_map(|trial| trial.machine.as_ref()).flat_map(|machine| &machine.tcp_drops)
-    {
+    let machines = trials.iter().filter_map(|trial| trial.machine.as_ref());
+    for (name, count) in machines.flat_map(|machine| &machine.tcp_drops) {
         let sum = sums.entry(name.clone()).or_default();
         *sum = sum.saturating_add(*count);
     }
@@ -102,17 +98,13 @@ pub fn cpu(levels: &Spec, trials: &[&Trial]) -> CpuView {
 /// The datagrams of a cell; `None` where no trial counted any at both ends.
 pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
     let trials = settled.trials.as_slice();
-    let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
-    for trial in trials {
-        let counted = |role| trial.end(role)?.datagrams.as_deref();
-        let Some((source, sink)) = counted(EndRole::Source).zip(counted(EndRole::Sink)) else { continue };
-        let deaths = Deaths::of(source, sink);
-        sums = Some(match sums {
-            None => (*source, *sink, deaths),
-            Some(sum) => (sum.0.plus(source), sum.1.plus(sink), sum.2.plus(&deaths)),
-        });
-    }
-    let (source, sink, deaths) = sums?;
+    let counted = |trial: &&Trial| -> Option<(DatagramReport, DatagramReport, Deaths)> {
+        let of = |role| trial.end(role)?.datagrams.as_deref();
+        let (source, sink) = of(EndRole::Source).zip(of(EndRole::Sink))?;
+        Some((*source, *sink, Deaths::of(source, sink)))
+    };
+    let sums = trials.iter().filter_map(counted);
+    let (source, sink, deaths) = sums.reduce(|a, b| (a.0.plus(&b.0), a.1.plus(&b.1), a.2.plus(&b.2)))?;
     // Earlier versions did not count the bursts that lost any.
     let burst = settled.cell.factors.burst().filter(|_| deaths.lost == 0 || sink.lossy_bursts > 0);
     // Where they arrive on another host, it would be this one's kernel that is blamed.

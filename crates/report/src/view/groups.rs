@@ -26,7 +26,7 @@ pub fn view(
     blocks: &[BlockRecord],
     fit_max: Option<u64>,
 ) -> GroupView {
-    let of_choice = |choice: usize| conditions.id(judged, Some(choice));
+    let ids = |choices: &[usize]| choices.iter().filter_map(|&choice| conditions.id(judged, Some(choice))).collect();
     let verdict = &judged.verdict;
     let mut counted = blocks_of(blocks, &judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
@@ -50,11 +50,11 @@ pub fn view(
             .then_some(SerialView { merged_by: verdict.merged_by, independent: verdict.independent }),
         // With one cell, or too few blocks, nothing has left the set, but nothing was compared either.
         best_set: match verdict.inconclusive {
-            None if verdict.present.len() > 1 => verdict.best_set.iter().filter_map(|&c| of_choice(c)).collect(),
+            None if verdict.present.len() > 1 => ids(&verdict.best_set),
             _ => Vec::new(),
         },
         limited_trials: verdict.slow_limited.iter().sum(),
-        spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
+        spoken_against: ids(&verdict.contradicted),
         audit: audit_view(judged, conditions),
         recommendation: recommendation(judged, conditions),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit_max),
@@ -76,14 +76,11 @@ fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Condition
         Some(OptionRatio {
             option: conditions.id(judged, Some(leader))?,
             other: conditions.id(judged, Some(other))?,
-            times: pair.mean.exp(),
             times_lower: (pair.mean - reach).exp(),
             times_upper: Some((pair.mean + reach).exp()).filter(|times| times.is_finite()),
         })
     };
-    let mut ratios: Vec<OptionRatio> = verdict.present.iter().filter_map(of_other).collect();
-    ratios.sort_by(|a, b| b.times.total_cmp(&a.times));
-    ratios
+    verdict.present.iter().filter_map(of_other).collect()
 }
 
 /// The counts of the link between its ends, over all trials of the group; `None` without a link, or without counts.
@@ -316,12 +313,8 @@ fn audit_view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditVie
     let audit = of_choice(group, conditions.margin)?;
     let id = |choice: usize| conditions.id(group, Some(choice));
     let rivals = audit.rivals.iter().filter_map(|rival| {
-        Some(AuditRival {
-            cell: id(rival.cell)?,
-            blocks: rival.blocks,
-            slower_lower: rival.lower.and_then(share),
-            slower_upper: rival.upper.and_then(share),
-        })
+        let (slower_lower, slower_upper) = (rival.lower.and_then(share), rival.upper.and_then(share));
+        Some(AuditRival { cell: id(rival.cell)?, blocks: rival.blocks, slower_lower, slower_upper })
     });
     let contradicted = audit.finding == AuditFinding::Contradicts;
     Some(AuditView {
@@ -350,12 +343,8 @@ fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AnalysedGroup> 
     };
     let runner_up = by(&|cell| verdict.excess[cell]);
     let smallest = by(&|cell| group.input.cells[cell].footprint_bytes);
-    let mut wanted: Vec<usize> = Vec::new();
-    for cell in [Some(choice), runner_up, smallest].into_iter().flatten() {
-        if verdict.present.contains(&cell) && !wanted.contains(&cell) {
-            wanted.push(cell);
-        }
-    }
+    let wanted = [Some(choice), runner_up, smallest].into_iter().flatten();
+    let wanted = phrase::unique(wanted.filter(|cell| verdict.present.contains(cell)));
     let cells = wanted.into_iter().filter_map(|cell| Some(settled[group.cell(Some(cell))?].cell.id.clone()));
     Some(AnalysedGroup { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
 }

@@ -5,7 +5,7 @@ use bytegauge_model::unit::{byte_rate, counted};
 
 use super::counters::option_notes;
 use super::estimate::{IPERF3_LOST, IPERF3_RATE};
-use super::numbers::{CellOutcome, CellView, GroupView, Note};
+use super::numbers::{CellView, GroupView, Note};
 use crate::SessionData;
 use crate::interval_rounding::percent;
 
@@ -42,17 +42,7 @@ fn of_group(group: &GroupView) -> Vec<Note> {
 }
 
 fn of_cells(cells: &[CellView]) -> Vec<String> {
-    let mut notes: Vec<String> =
-        outlasting(cells).into_iter().chain(option_notes(cells)).chain(of_iperf3(cells)).collect();
-    // Options of the plan only: the harness adds other cells.
-    let ended = |outcome: CellOutcome| {
-        cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count()
-    };
-    let (failed, skipped) = (ended(CellOutcome::Failed), ended(CellOutcome::Skipped));
-    if failed + skipped > 0 {
-        notes.push(format!("{} skipped, {failed} failed; `--format csv` lists every reason", counted(skipped, "cell")));
-    }
-    notes
+    outlasting(cells).into_iter().chain(option_notes(cells)).chain(of_iperf3(cells)).collect()
 }
 
 /// Calls whose end was not observed.

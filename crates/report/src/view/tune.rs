@@ -31,7 +31,6 @@ pub fn tune(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Condition
         program: task.name(),
         metric: task.metric.to_string(),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
-        listens_at: listens_at(conditions),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
         changes: changes(task, judged, conditions),
@@ -59,14 +58,6 @@ pub fn compares_cpu(judged: &GroupAnalysis, settled: &[Settled]) -> bool {
 
 fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
     conditions.settled.iter().flat_map(|cell| &cell.measured).filter(|trial| of(trial)).count()
-}
-
-/// The one port at which a server listened that was never ready.
-fn listens_at(conditions: &Conditions) -> Option<u16> {
-    let failed = conditions.settled.iter().flat_map(|cell| &cell.failed).filter_map(|trial| trial.task());
-    let mut ports = failed.flat_map(|task| &task.server_ports);
-    let first = *ports.next()?;
-    ports.all(|port| *port == first).then_some(first)
 }
 
 /// The choice that takes a value, where it was confirmed.

@@ -167,18 +167,15 @@ pub fn likely_bound(bound: f64, blocks_now: f64, blocks_then: f64) -> f64 {
     bound * (blocks_now / blocks_then).sqrt()
 }
 
-/// The age of a connection. Windows open and close with a lap, so more digits have no meaning.
-fn shown_age(ns: u64) -> String {
-    let to = [1, MS / 10, MS][usize::from(ns >= MS) + usize::from(ns >= 10 * MS)];
-    Nanos(ns.saturating_add(to / 2) / to * to).to_string()
-}
-
-/// The age of connections during the measurement: `connections 50 ms to 76 ms after they opened`.
+/// The age of connections during the measurement: `connections 50 ms to 76 ms after they opened`. Windows open and close with a lap,
+/// so more digits have no meaning.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
-    format!("connections {} to {} after they opened", shown_age(from_ns), shown_age(to_ns))
+    let [from, to] = [from_ns, to_ns].map(|ns| {
+        let step = 10u64.pow(ns.max(1).ilog10().saturating_sub(1));
+        Nanos(ns.saturating_add(step / 2) / step * step)
+    });
+    format!("connections {from} to {to} after they opened")
 }
-
-const MS: u64 = 1_000_000;
 
 /// A forecast this far beyond the measured blocks is no plan.
 pub const FORECAST_MAX_S: f64 = 3600.0;

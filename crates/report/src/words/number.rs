@@ -1,6 +1,6 @@
 //! Measured numbers, rounded to the digits that they have.
 
-use bytegauge_model::unit::{significant, significant_down};
+use bytegauge_model::unit::{Nanos, significant, significant_down};
 
 use super::interval_rounding::percent;
 use super::phrase::rate_unit;
@@ -61,9 +61,7 @@ pub fn size(bytes: f64, digits: usize) -> String {
 
 /// A time to three digits.
 pub fn time(ns: f64) -> String {
-    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
-    format!("{} {name}", significant(ns / unit, 3))
+    Nanos(ns.round() as u64).to_string()
 }
 
 /// A lower end as a multiple of the best's time, rounded down: `2.1`.

@@ -506,20 +506,23 @@ fn equal_trials_give_equal_bytes() {
 }
 
 #[test]
-fn unmeasured_options_are_counted() {
+fn unmeasured_options_have_their_reason() {
     let mut data = session(&small());
     let added = |kind: CellKind| kind != CellKind::Candidate;
     for row in data.cells.iter_mut().filter(|row| added(row.cell.kind)) {
         row.outcome = Some(Outcome::Skipped("planted".into()));
         data.trials.retain(|trial| trial.cell != row.cell.id);
     }
-    let notes = |data: &SessionData| view(data).notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    assert!(!notes(&data).contains("skipped, "), "{}", notes(&data));
+    let reasons = |data: &SessionData| {
+        let texts = view(data).texts;
+        texts.into_iter().flat_map(|texts| texts.without_result).collect::<Vec<_>>().join("\n")
+    };
+    assert!(!reasons(&data).contains("skipped"), "{}", reasons(&data));
     let row = data.cells.iter_mut().find(|row| row.cell.kind == CellKind::Candidate).unwrap();
     row.outcome = Some(Outcome::Skipped("planted".into()));
     let left = row.cell.id.clone();
     data.trials.retain(|trial| trial.cell != left);
-    assert!(notes(&data).contains("1 cell skipped, 0 failed"), "{}", notes(&data));
+    assert!(reasons(&data).contains("skipped: planted"), "{}", reasons(&data));
 }
 
 #[test]

@@ -146,9 +146,6 @@ pub struct TuneView {
     /// Whether a rate of that quantity includes the start of the program: not a number that it prints.
     #[serde(skip)]
     pub includes_start: bool,
-    /// The TCP port at which its server listened, where `--ready` waited for another sign until its time was over.
-    #[serde(skip)]
-    pub listens_at: Option<u16>,
     /// The user's current value, for people.
     pub default: Option<String>,
     /// The gain over it, one for each group.

@@ -164,17 +164,15 @@ pub struct GroupRecommendation {
 }
 
 /// Two options of a test, compared block by block.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OptionRatio {
-    /// The option with the lower mean time (or CPU time) for the same work.
+    /// The option with the lower mean cost.
     pub option: CellId,
     /// The option that it is compared with.
     pub other: CellId,
-    /// Time (or CPU time) of `other` divided by that of `option`, at least 1: mean over the blocks.
-    pub times: f64,
-    /// Lower end of the interval; below 1 the options are tied.
+    /// Lower end of the interval of the cost of `other` divided by that of `option`; below 1 the options are tied.
     pub times_lower: f64,
-    /// Upper end of the interval; `null` where it has none.
+    /// Upper end of the interval; `None` where it has none.
     pub times_upper: Option<f64>,
 }
 
