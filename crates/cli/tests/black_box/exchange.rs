@@ -147,7 +147,7 @@ fn the_published_grid_needs_no_mapping() {
     let cell = &document["cells"][1];
     assert_eq!((number(&cell["factors"]["read_size"]), number(&cell["factors"]["write_size"])), (2048, 4096));
     assert_eq!(cell["estimate"]["median"], 200.0 * 1024.0 * 1024.0);
-    bench.run("report --full").exits(0).prints(&["4 KiB"]);
+    bench.run("report --full").exits(0).prints(&["4K"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::findings::{Fact, Finding, LongTrials, NoiseCause, Severity};
 use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
 use crate::words::cost_words;
-use crate::words::interval_rounding::{ShareScale, at_least, at_most, percent, share_range};
+use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
 use crate::words::phrase::{self, capital, rate_unit};
 
 /// Places that a caution names.
@@ -174,6 +174,9 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
                 (Some(true), _) => "holds here".to_owned(),
                 (Some(false), Some(slower)) => {
                     format!("does not hold here: it takes {slower} longer than the best")
+                }
+                (None, _) if upper.is_some_and(|upper| upper <= NOTHING) => {
+                    "is the faster one of the two values here, which does not show that it is the best".to_owned()
                 }
                 _ => "is undecided here".to_owned(),
             };

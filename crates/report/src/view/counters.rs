@@ -241,7 +241,7 @@ fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionVie
             requested: json_of(&levels.get(row.factor)),
             source: at(source, row.factor),
             sink: at(sink, row.factor),
-            as_asked: as_asked(row, levels, source, sink),
+            as_asked: as_asked(row, levels, [source, sink]),
         };
         (row.factor, view)
     });
@@ -259,14 +259,9 @@ fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
 }
 
 /// Whether a request is in force at every end that made it; `None` without a request, or where it is not known.
-fn as_asked(
-    row: &OptionRow,
-    levels: &Spec,
-    source: Option<&EffectiveOptions>,
-    sink: Option<&EffectiveOptions>,
-) -> Option<bool> {
+fn as_asked(row: &OptionRow, levels: &Spec, ends: [Option<&EffectiveOptions>; 2]) -> Option<bool> {
     let (expected, sets) = expected(row, levels)?;
-    let reported = [source, sink].into_iter().zip(sets).filter(|(_, sets)| *sets);
+    let reported = ends.into_iter().zip(sets).filter(|(_, sets)| *sets);
     let reported = reported.filter_map(|(end, _)| Some(end?.get(row.factor)).filter(|level| **level != Level::Absent));
     reported.map(|level| *level == expected).reduce(|one, other| one && other)
 }
@@ -288,15 +283,9 @@ fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     let levels = &cell.factors;
     let (expected, sets) = expected(row, levels)?;
     let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
-    let differ: Vec<(EndRole, &Value)> = levels
-        .workload()
-        .path_ends()?
-        .into_iter()
-        .zip([&view.source, &view.sink])
-        .zip(sets)
-        .filter(|((_, found), sets)| *sets && !found.is_null() && **found != json_of(&expected))
-        .map(|(end, _)| end)
-        .collect();
+    let ends = levels.workload().path_ends()?.into_iter().zip([&view.source, &view.sink]).zip(sets);
+    let differ = ends.filter(|((_, found), sets)| *sets && !found.is_null() && **found != json_of(&expected));
+    let differ: Vec<(EndRole, &Value)> = differ.map(|(end, _)| end).collect();
     let found = differ.iter().map(|(end, found)| Some(format!("{} at the {end}", shown(found)?)));
     let found: Vec<String> = found.collect::<Option<_>>()?;
     let in_force: Level = serde_json::from_value(differ.first()?.1.clone()).ok()?;
@@ -430,7 +419,7 @@ mod tests {
     fn check(asked: &[(&str, &str)], source: &[(&str, &str)], sink: &[(&str, &str)], expected: Option<bool>) {
         let reported = |found| EffectiveOptions { levels: levels(found).into(), page_cache_share: None };
         let row = option::of_factor(asked[0].0).unwrap();
-        let found = as_asked(row, &levels(asked), Some(&reported(source)), Some(&reported(sink)));
+        let found = as_asked(row, &levels(asked), [Some(&reported(source)), Some(&reported(sink))]);
         assert_eq!(found, expected, "{asked:?} {source:?} {sink:?}");
     }
 
