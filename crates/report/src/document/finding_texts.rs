@@ -10,7 +10,7 @@ use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
 use crate::words::cost_words;
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, share_range};
-use crate::words::phrase::{self, capital, rate_unit};
+use crate::words::phrase::{self, capital};
 
 /// Places that a caution names.
 const PLACES_MAX: usize = 2;
@@ -101,13 +101,6 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
                 true => format!("{up_to}{:.0} % of the trials take {times}× as long", slow_share * 100.0),
                 false => format!("few slow trials: the average takes {up_to}{times}× the time of the median"),
             }
-        }
-        Fact::Drift { first, last } => {
-            let test = finding.test.as_ref().and_then(|id| results.test(id));
-            let (divisor, unit) =
-                test.map_or_else(|| rate_unit("bytes/s", first.max(*last)), |test| test.rate_scale(results.tests));
-            let [first, last] = [*first, *last].map(|rate| significant(rate / divisor, 3));
-            format!("the rate went from {first} to {last} {unit} during the session")
         }
         Fact::FailedTrials { trials, of, why } => {
             // What to do follows the reason.

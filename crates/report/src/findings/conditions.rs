@@ -145,9 +145,6 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     let workers = cell.call.as_ref().and_then(|call| call.workers);
     let uneven = workers.filter(|workers| workers.most_share >= UNEVEN * workers.fair_share);
     all.extend(uneven.map(|workers| caution_if(may_be_best, Fact::UnevenWorkers { workers })));
-    let is_named = test.safest().is_some_and(|own| own.id == cell.id);
-    let drift = cell.drift.filter(|_| is_named);
-    all.extend(drift.map(|trend| warning(Fact::Drift { first: trend.first, last: trend.last })));
     all.into_iter().map(|finding| finding.of_option(&cell.id)).collect()
 }
 

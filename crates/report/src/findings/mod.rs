@@ -67,13 +67,6 @@ pub enum Fact {
         /// At most.
         times_most: f64,
     },
-    /// The rate rose or fell during the session.
-    Drift {
-        /// Rate at the beginning.
-        first: f64,
-        /// Rate at the end.
-        last: f64,
-    },
     /// Trials failed and were left out.
     FailedTrials {
         /// How many.
@@ -275,7 +268,7 @@ impl Finding {
             Fact::NoEffect { .. } => 11,
             Fact::Earlier { .. } | Fact::Advice { .. } => 12,
             Fact::LongerTail { .. } | Fact::UnevenWorkers { .. } => 13,
-            Fact::FailedTrials { .. } | Fact::Drift { .. } => 14,
+            Fact::FailedTrials { .. } => 14,
             Fact::ShortRuns { .. } | Fact::Reduced { .. } => 15,
             Fact::Noise { .. } => 16,
         }
@@ -287,7 +280,6 @@ impl Finding {
             Fact::ControlDiffers { widened } => *widened,
             Fact::Noise { amount, .. } => *amount,
             Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
-            Fact::Drift { first, last } => (last / first).ln().abs(),
             Fact::FailedTrials { trials, of, .. } => *trials as f64 / (*of).max(1) as f64,
             Fact::Harm { share, .. } => *share,
             Fact::UnevenWorkers { workers } => workers.most_share,

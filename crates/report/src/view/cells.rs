@@ -98,9 +98,9 @@ fn view(
     let (call, ring) = (calls(settled), ring(settled));
     let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
     let (mean, sd) = mean_and_sd(&rates);
-    let drift = drift(&rates).filter(|_| settled.is_confirmed());
     // Screening trials are too few and from different minutes, and a rate that rises or falls has no speeds of its own.
-    let modes = if settled.is_confirmed() && drift.is_none() { modes(&rates).unwrap_or_default() } else { Vec::new() };
+    let modes =
+        if settled.is_confirmed() && drift(&rates).is_none() { modes(&rates).unwrap_or_default() } else { Vec::new() };
     let known = Known {
         settled,
         rate: estimate.median,
@@ -134,7 +134,6 @@ fn view(
         stalls: settled.stalls(),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes,
-        drift,
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
         above_best_lower: None,

@@ -28,13 +28,6 @@ fn of_group(group: &GroupView) -> Vec<Note> {
             serial.merged_by
         ));
     }
-    if group.limited_trials > 0 {
-        add(format!(
-            "{} far slower than the rest of the block: each counts only as if its difference were three times the usual one, so \
-             that a few slow trials decide nothing",
-            counted(group.limited_trials, "trial")
-        ));
-    }
     if group.blocks.broken > 0 {
         add(format!("{} with a failed trial left out and repeated", counted(group.blocks.broken, "block")));
     }

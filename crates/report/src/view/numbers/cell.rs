@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytegauge_bottleneck::CellLimit;
 use bytegauge_bottleneck::path::{DelayedAcks, Objective};
 use bytegauge_model::{CellId, CellKind, ErrorClass, ErrorPhase, GroupId, Level, Spec, Stage, UdpUse};
-use bytegauge_stats::block_dependence::Trend;
 use bytegauge_stats::modes::TrialMode;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -86,9 +85,6 @@ pub struct CellView {
     pub above_best_lower: Option<f64>,
     /// The modes of the rates of the trials, slowest first; empty with one mode.
     pub modes: Vec<TrialMode>,
-    /// How the rate of its confirmed trials rose or fell; `findings` have it.
-    #[serde(skip)]
-    pub drift: Option<Trend>,
     /// Results of calls; absent in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallView>,
