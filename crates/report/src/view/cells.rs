@@ -3,7 +3,7 @@
 use bytegauge_bottleneck::{CellLimit, UNKNOWN, path, ring, task, without_numbers};
 use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, EndRole, Role, SessionStatus, Spec, Trial, Workload};
-use bytegauge_stats::block_dependence::drift;
+use bytegauge_stats::block_dependence::drifts;
 use bytegauge_stats::modes::modes;
 use bytegauge_store::CellRow;
 
@@ -99,8 +99,7 @@ fn view(
     let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
     let (mean, sd) = mean_and_sd(&rates);
     // Screening trials are too few and from different minutes, and a rate that rises or falls has no speeds of its own.
-    let modes =
-        if settled.is_confirmed() && drift(&rates).is_none() { modes(&rates).unwrap_or_default() } else { Vec::new() };
+    let modes = if settled.is_confirmed() && !drifts(&rates) { modes(&rates).unwrap_or_default() } else { Vec::new() };
     let known = Known {
         settled,
         rate: estimate.median,
