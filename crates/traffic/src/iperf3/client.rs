@@ -1,195 +1,256 @@
-//! The client's side of a control connection, as a state machine: bytes in, bytes out, events.
+//! The control connection to an iperf3 server, and the data connections that it asks for.
 //!
-//! Never opens a socket or reads a clock. The caller moves the bytes, opens the data connections and decides when the
-//! test ends.
+//! Each step of the protocol waits for the server within a time limit. The caller moves the data meanwhile, and decides when the test
+//! ends.
 
-use std::io::Write;
-use std::mem;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use bytegauge_model::Side;
+use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_wire::random;
+use socket2::{Domain, Socket, Type};
 
 use super::message::{
-    ControlInput, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, UDP_GREETING, framed,
-    state,
+    Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, UDP_GREETING, framed, results, state,
 };
 use crate::EndError;
 use crate::setup::Setup;
 use crate::transport::datagram::prepare;
 use crate::transport::sockets::connected;
-use crate::transport::uninterrupted;
+use crate::transport::{connect_in_time, uninterrupted};
 
-/// A moment at which the caller has something to do.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ClientEvent {
-    /// Open the data connections now.
-    OpenStreams,
-    /// All data connections are accepted: data flows.
-    Running,
-    /// Both ends have stopped. Give the results to [`ControlClient::results`].
-    ResultsWanted,
-    /// The server's results. The test is complete.
-    Results(TestResults),
-}
+/// How long a server may take for one step of the protocol.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A client during one test.
-#[derive(Clone, Debug)]
-pub struct ControlClient {
-    parameters: TestParameters,
-    step: ClientStep,
-    inbox: ControlInput,
-    outbox: Vec<u8>,
-    server: Option<TestResults>,
-}
+/// How long a busy server is asked again: it may still be ending the test before.
+const BUSY: Duration = Duration::from_secs(3);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientStep {
-    Greeting,
-    Accepting,
-    Starting,
-    Running,
-    Ending,
-    OwnResults,
-    Results,
-    Display,
-    Done,
-    Error,
-}
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
 
-impl ClientStep {
-    fn doing(self) -> &'static str {
-        match self {
-            ClientStep::Greeting => "waiting for the server to accept the test",
-            ClientStep::Accepting => "waiting for the server to accept the parameters",
-            ClientStep::Starting => "waiting for the server to start",
-            ClientStep::Running => "data flows",
-            ClientStep::Ending => "waiting for the server to stop",
-            ClientStep::OwnResults | ClientStep::Results => "exchanging results",
-            ClientStep::Display | ClientStep::Done => "closing",
-            ClientStep::Error => "reading an error",
-        }
-    }
-}
-
-impl ControlClient {
-    /// A client that is about to begin a test.
-    pub fn new(cookie: &Cookie, parameters: TestParameters) -> ControlClient {
-        let outbox = cookie.bytes().to_vec();
-        ControlClient { parameters, step: ClientStep::Greeting, inbox: ControlInput::default(), outbox, server: None }
-    }
-
-    /// Bytes to send now.
-    pub fn take_output(&mut self) -> Vec<u8> {
-        mem::take(&mut self.outbox)
-    }
-
-    /// Adds bytes that arrived.
-    pub fn received(&mut self, bytes: &[u8]) {
-        self.inbox.push(bytes);
-    }
-
-    /// The number of bytes that may be read from the connection now.
-    pub fn room(&self) -> usize {
-        self.inbox.room()
-    }
-
-    /// Whether the server asked for the parameters.
-    pub fn is_greeted(&self) -> bool {
-        self.step != ClientStep::Greeting
-    }
-
+/// The control connection of one test.
+#[derive(Debug)]
+pub struct ControlConnection {
+    socket: Socket,
+    server: SocketAddr,
+    /// The name of the test.
+    pub(super) cookie: Cookie,
     /// The step, for messages about a server that does not answer.
-    pub fn doing(&self) -> &'static str {
-        self.step.doing()
-    }
+    doing: &'static str,
+    /// Whether the server knows the parameters, and the test has not ended.
+    is_begun: bool,
+}
 
-    /// Whether the test is complete.
-    pub fn is_done(&self) -> bool {
-        self.step == ClientStep::Done
-    }
-
-    /// The next event of the bytes that arrived. `None`: more bytes are needed, or a call of the caller.
-    ///
-    /// # Errors
-    /// [`ProtocolError`] if the server refuses, fails, or sends anything outside of the protocol.
-    pub fn next_event(&mut self) -> Result<Option<ClientEvent>, ProtocolError> {
+impl ControlConnection {
+    /// Connects, and waits until the server asks for the parameters. A server that is still ending the test before is asked
+    /// again, also where it refuses connections for a moment if `has_served`.
+    pub(super) fn open(server: SocketAddr, has_served: bool) -> Result<ControlConnection, EndError> {
+        let deadline = Instant::now() + BUSY;
         loop {
-            match self.step {
-                ClientStep::OwnResults | ClientStep::Done => return Ok(None),
-                ClientStep::Error => {
-                    let Some([a, b, c, d, e, f, g, h]) = self.inbox.take() else { return Ok(None) };
-                    let (code, errno) = (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]));
-                    return Err(ProtocolError::ServerError { code, errno });
-                }
-                ClientStep::Results => {
-                    let Some(results) = self.inbox.text("results", RESULTS_MAX)? else { return Ok(None) };
-                    self.server = Some(results);
-                    self.step = ClientStep::Display;
-                }
-                step => {
-                    let Some([byte]) = self.inbox.take() else { return Ok(None) };
-                    if let Some(event) = self.state(step, byte)? {
-                        return Ok(Some(event));
-                    }
-                }
+            match ControlConnection::attempt(server, has_served) {
+                Ok(control) => return Ok(control),
+                Err((_, true)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err((fault, _)) => return Err(fault),
             }
         }
     }
 
-    fn state(&mut self, step: ClientStep, byte: u8) -> Result<Option<ClientEvent>, ProtocolError> {
-        let (next, event) = match (step, byte) {
-            (_, state::ACCESS_DENIED) => return Err(ProtocolError::Busy),
-            (_, state::SERVER_TERMINATE) => return Err(ProtocolError::ServerStopped),
-            (_, state::SERVER_ERROR) => (ClientStep::Error, None),
-            (ClientStep::Greeting, state::PARAM_EXCHANGE) => {
-                self.outbox.extend(framed(&self.parameters)?);
-                (ClientStep::Accepting, None)
-            }
-            (ClientStep::Accepting, state::CREATE_STREAMS) => (ClientStep::Starting, Some(ClientEvent::OpenStreams)),
-            (ClientStep::Starting, state::TEST_START) => (ClientStep::Starting, None),
-            (ClientStep::Starting, state::TEST_RUNNING) => (ClientStep::Running, Some(ClientEvent::Running)),
-            (ClientStep::Ending, state::EXCHANGE_RESULTS) => (ClientStep::OwnResults, Some(ClientEvent::ResultsWanted)),
-            (ClientStep::Display, state::DISPLAY_RESULTS) => {
-                self.outbox.push(state::IPERF_DONE);
-                (ClientStep::Done, self.server.take().map(ClientEvent::Results))
-            }
-            (step, _) => {
-                return Err(ProtocolError::UnexpectedState(byte.cast_signed(), step.doing()));
-            }
-        };
-        self.step = next;
-        Ok(event)
+    /// The error, and whether another attempt may succeed in a moment.
+    fn attempt(server: SocketAddr, has_served: bool) -> Result<ControlConnection, (EndError, bool)> {
+        let never = |why: String| (EndError::Missing(why), false);
+        let cookie = Cookie::of_random(random().map_err(|error| never(error.to_string()))?);
+        let system = |error: io::Error| never(format!("a control connection to {server}: {error}"));
+        let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).map_err(system)?;
+        connect_in_time(&socket, &server.into(), true).map_err(|error| {
+            let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+            (EndError::Missing(unreachable(server, &error, has_served)), has_served && is_refused)
+        })?;
+        socket.set_tcp_nodelay(true).map_err(system)?;
+        ControlConnection::greeted(socket, server, cookie)
     }
 
-    /// Ends the test. Without effect unless data flows.
-    pub fn end(&mut self) {
-        if self.step == ClientStep::Running {
-            self.step = ClientStep::Ending;
-            self.outbox.push(state::TEST_END);
-        }
-    }
-
-    /// Gives the results of this side, after [`ClientEvent::ResultsWanted`]. Without effect at any other time.
+    /// Begins a test over a connection.
     ///
     /// # Errors
-    /// [`ProtocolError::Unreadable`] if they have no JSON text.
-    pub fn results(&mut self, results: &TestResults) -> Result<(), ProtocolError> {
-        if self.step == ClientStep::OwnResults {
-            self.outbox.extend(framed(results)?);
-            self.step = ClientStep::Results;
+    /// The error, and whether another connection may succeed in a moment: the server is busy; or it ended the test before, and resets
+    /// the connections that waited meanwhile.
+    pub fn greeted(socket: Socket, server: SocketAddr, cookie: Cookie) -> Result<ControlConnection, (EndError, bool)> {
+        let doing = "waiting for the server to accept the test";
+        let mut control = ControlConnection { socket, server, cookie, doing, is_begun: false };
+        let asked = control.send(cookie.bytes()).and_then(|()| control.state(doing, state::PARAM_EXCHANGE));
+        match asked.map_err(|broken| (broken, true))? {
+            Err(error) => Err((control.fault(&error), error == ProtocolError::Busy)),
+            Ok(()) => Ok(control),
+        }
+    }
+
+    /// Sends the parameters, and waits until the server wants the data connections.
+    ///
+    /// # Errors
+    /// If the server refuses the parameters, fails, or sends anything outside of the protocol.
+    pub fn await_streams(&mut self, parameters: &TestParameters) -> Result<(), EndError> {
+        self.send_text(parameters)?;
+        self.is_begun = true;
+        self.expect("waiting for the server to accept the parameters", state::CREATE_STREAMS)
+    }
+
+    /// Waits until all data connections are accepted: data flows.
+    ///
+    /// # Errors
+    /// As [`await_streams`](ControlConnection::await_streams).
+    pub fn await_data(&mut self) -> Result<(), EndError> {
+        self.expect("waiting for the server to start", state::TEST_RUNNING)
+    }
+
+    /// Ends the test. The server answers after its last write, to be read meanwhile.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn end(&mut self) -> Result<(), EndError> {
+        self.doing = "waiting for the server to stop";
+        self.send(&[state::TEST_END])
+    }
+
+    /// Exchanges the results of both sides, once the test has ended.
+    ///
+    /// # Errors
+    /// As [`await_streams`](ControlConnection::await_streams).
+    pub fn exchange(&mut self, ours: &TestResults) -> Result<TestResults, EndError> {
+        self.expect("waiting for the server to stop", state::EXCHANGE_RESULTS)?;
+        self.doing = "exchanging results";
+        self.send_text(ours)?;
+        let deadline = Instant::now() + PATIENCE;
+        let length = u32::from_be_bytes(self.read(deadline)?) as usize;
+        if length > RESULTS_MAX {
+            return Err(self.fault(&ProtocolError::TooLong { length, limit: RESULTS_MAX }));
+        }
+        let mut text = vec![0; length];
+        self.fill(&mut text, deadline)?;
+        let theirs = results(&text).map_err(|error| self.fault(&error))?;
+        self.expect("closing", state::DISPLAY_RESULTS)?;
+        self.is_begun = false;
+        self.send(&[state::IPERF_DONE])?;
+        Ok(theirs)
+    }
+
+    fn expect(&mut self, doing: &'static str, wanted: u8) -> Result<(), EndError> {
+        self.state(doing, wanted)?.map_err(|error| self.fault(&error))
+    }
+
+    /// Waits for a state of the server.
+    fn state(&mut self, doing: &'static str, wanted: u8) -> Result<Result<(), ProtocolError>, EndError> {
+        self.doing = doing;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let [byte] = self.read(deadline)?;
+            return Ok(match byte {
+                state::TEST_START if wanted == state::TEST_RUNNING => continue,
+                byte if byte == wanted => Ok(()),
+                state::ACCESS_DENIED => Err(ProtocolError::Busy),
+                state::SERVER_TERMINATE => Err(ProtocolError::ServerStopped),
+                state::SERVER_ERROR => {
+                    let [a, b, c, d, e, f, g, h] = self.read(deadline)?;
+                    let (code, errno) = (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]));
+                    Err(ProtocolError::ServerError { code, errno })
+                }
+                _ => Err(ProtocolError::UnexpectedState(byte.cast_signed(), doing)),
+            });
+        }
+    }
+
+    fn read<const N: usize>(&self, deadline: Instant) -> Result<[u8; N], EndError> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes, deadline)?;
+        Ok(bytes)
+    }
+
+    /// Reads until a buffer is full, or the time is over.
+    fn fill(&self, buffer: &mut [u8], deadline: Instant) -> Result<(), EndError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let received = match socket::wait(self.as_fd(), Until::Readable, left.as_nanos() as u64) {
+                Ok(None) => Err(io::ErrorKind::WouldBlock.into()),
+                ready => ready.and_then(|_| socket::receive(self.as_fd(), &mut buffer[filled..])),
+            };
+            match received {
+                Ok(0) => {
+                    return Err(EndError::PeerGone(format!(
+                        "the iperf3 server at {} closed its control connection while {}: its own output has the reason",
+                        self.server, self.doing
+                    )));
+                }
+                Ok(n) => filled += n,
+                Err(error) if !socket::is_transient(&error, During::Transfer) => {
+                    return Err(EndError::io(format!("reading from the iperf3 server at {}", self.server))(error));
+                }
+                Err(_) if left.is_zero() => return Err(self.late()),
+                Err(_) => {}
+            }
         }
         Ok(())
     }
 
-    /// Stops before the end, so that the server serves the next client at once.
-    pub fn terminate(&mut self) {
-        if !self.is_done() {
-            self.outbox.push(state::CLIENT_TERMINATE);
-            self.step = ClientStep::Done;
+    fn send_text(&self, value: &impl serde::Serialize) -> Result<(), EndError> {
+        let text = framed(value).map_err(|error| self.fault(&error))?;
+        self.send(&text)
+    }
+
+    /// Sends. Messages are short, and the server reads: they always have room.
+    fn send(&self, bytes: &[u8]) -> Result<(), EndError> {
+        let sent = self.socket.set_write_timeout(Some(PATIENCE)).and_then(|()| (&self.socket).write_all(bytes));
+        sent.map_err(EndError::io(format!("writing to the iperf3 server at {}", self.server)))
+    }
+
+    fn fault(&self, error: &ProtocolError) -> EndError {
+        let text = format!("{}: {error}", self.server);
+        match error {
+            ProtocolError::Busy | ProtocolError::UnexpectedState(..) => EndError::Missing(text),
+            _ => EndError::PeerGone(text),
         }
     }
+
+    /// The error of a server that does not answer.
+    pub(super) fn late(&self) -> EndError {
+        let (server, doing, seconds) = (self.server, self.doing, PATIENCE.as_secs());
+        EndError::Missing(format!(
+            "{server} does not answer for {seconds} s ({doing}): check that an iperf3 server listens there, with: iperf3 -s"
+        ))
+    }
+}
+
+impl AsFd for ControlConnection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A test that stops before its end tells the server, so that it serves the next client at once.
+impl Drop for ControlConnection {
+    fn drop(&mut self) {
+        if self.is_begun {
+            // The server notices the end of the connection as well.
+            let _ = self.send(&[state::CLIENT_TERMINATE]);
+        }
+    }
+}
+
+/// Why no connection was made, and the next step.
+fn unreachable(server: SocketAddr, error: &io::Error, has_served: bool) -> String {
+    let port = server.port();
+    let next = match (error.kind(), has_served) {
+        (io::ErrorKind::ConnectionRefused, true) => {
+            "the server stopped; each trial is a test of its own, so start it without --one-off (-1)".to_owned()
+        }
+        (io::ErrorKind::ConnectionRefused, false) => {
+            format!("no server listens there. Start one on that host with: iperf3 -s -p {port}")
+        }
+        _ => format!("check the address, and that a firewall lets TCP port {port} through"),
+    };
+    format!("cannot connect to the iperf3 server at {server} ({error}): {next}")
 }
 
 /// Whether a datagram is a server's answer to the greeting on a UDP socket, of this version or an older one.
@@ -249,40 +310,56 @@ fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, EndErr
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    fn client() -> ControlClient {
-        ControlClient::new(&Cookie::of_random([7; 36]), TestParameters { tcp: true, ..TestParameters::default() })
-    }
-
-    /// Feeds states; the events, or the error.
-    fn fed(client: &mut ControlClient, bytes: &[u8]) -> Result<Vec<ClientEvent>, ProtocolError> {
-        client.received(bytes);
-        let mut events = Vec::new();
-        while let Some(event) = client.next_event()? {
-            events.push(event);
-        }
-        Ok(events)
+    /// What a client meets whose server sends these bytes and nothing else: the results, or the error; and all that the client sent.
+    fn met(bytes: &[u8]) -> (Result<TestResults, String>, Vec<u8>) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        // While a duplicate is open, bytes that the client leaves do not reset the connection.
+        let _open = ours.try_clone().unwrap();
+        theirs.write_all(bytes).unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let parameters = TestParameters { tcp: true, ..TestParameters::default() };
+        let (server, cookie) = (([127, 0, 0, 1], 9).into(), Cookie::of_random([7; 36]));
+        let greeted = ControlConnection::greeted(OwnedFd::from(ours).into(), server, cookie);
+        let met = greeted.map_err(|(error, _)| error).and_then(|mut control| {
+            control.await_streams(&parameters)?;
+            control.await_data()?;
+            control.end()?;
+            control.exchange(&TestResults::default())
+        });
+        let mut sent = Vec::new();
+        theirs.set_nonblocking(true).unwrap();
+        let _no_more = io::Read::read_to_end(&mut theirs, &mut sent);
+        (met.map_err(|error| error.to_string()), sent)
     }
 
     #[test]
     fn test_goes_through_all_states() {
-        let mut client = client();
-        assert_eq!(client.take_output().len(), 37);
-        assert_eq!(fed(&mut client, &[9]).unwrap(), []);
-        assert!(client.take_output().ends_with(b"}"));
-        assert_eq!(fed(&mut client, &[10]).unwrap(), [ClientEvent::OpenStreams]);
-        assert_eq!(fed(&mut client, &[1, 2]).unwrap(), [ClientEvent::Running]);
-        client.end();
-        assert_eq!(client.take_output(), [4]);
-        assert_eq!(fed(&mut client, &[13]).unwrap(), [ClientEvent::ResultsWanted]);
-        client.results(&TestResults::default()).unwrap();
         let theirs = TestResults { cpu_util_total: 1.0, ..TestResults::default() };
-        let answer = [framed(&theirs).unwrap(), vec![14]].concat();
-        assert_eq!(fed(&mut client, &answer).unwrap(), [ClientEvent::Results(theirs)]);
-        assert!(client.take_output().ends_with(&[16]) && client.is_done());
+        let states = [&[9, 10, 1, 2, 13][..], &framed(&theirs).unwrap(), &[14]].concat();
+        let (met, sent) = met(&states);
+        assert_eq!(met, Ok(theirs));
+        let texts = String::from_utf8_lossy(&sent);
+        assert_eq!((sent.len() > 37, texts.matches('{').count()), (true, 2), "{texts}");
+        assert!(texts.contains("}\u{4}\0") && sent.ends_with(b"}\x10"), "{texts}");
+    }
+
+    #[test]
+    fn silent_server_is_late() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (server, cookie) = (([127, 0, 0, 1], 9).into(), Cookie::of_random([7; 36]));
+        let control =
+            ControlConnection { socket: OwnedFd::from(ours).into(), server, cookie, doing: "closing", is_begun: false };
+        let error = control.read::<1>(Instant::now() + Duration::from_millis(5)).unwrap_err();
+        assert!(
+            matches!(&error, EndError::Missing(why) if why.contains("does not answer for 4 s (closing)")),
+            "{error}"
+        );
     }
 
     #[test]
@@ -301,8 +378,10 @@ mod tests {
     #[test]
     fn refusals_have_reasons() {
         let check = |bytes: &[u8], part: &str| {
-            let error = fed(&mut client(), bytes).unwrap_err().to_string();
+            let (met, sent) = met(bytes);
+            let error = met.unwrap_err();
             assert!(error.contains(part), "{error}");
+            assert_eq!(sent.ends_with(&[state::CLIENT_TERMINATE]), bytes.starts_with(&[9]), "{error}");
         };
         check(&[0xff], "one client at a time");
         check(&[9, 11], "was stopped");
@@ -310,6 +389,9 @@ mod tests {
         check(&[9, 0xfe, 0, 0, 0, 27, 0, 0, 0, 0], "Use a lower --rate");
         check(b"HTTP/1.1 400", "state 72 arrived while waiting for the server to accept the test");
         check(&[9, 2], "waiting for the server to accept the parameters");
+        check(&[9], "closed its control connection while waiting for the server to accept the parameters");
+        check(&[9, 10, 2, 13, 0xff, 0xff, 0xff, 0xff], "a text of 4294967295 bytes was announced");
+        check(&[9, 10, 2, 13, 0, 0, 0, 1, b'x'], "its results cannot be read");
     }
 
     #[test]
@@ -320,10 +402,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end_in_an_error_or_wait(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let mut client = client();
-            let _ = fed(&mut client, &bytes);
-            prop_assert!(client.take_output().len() < 1000);
+        fn any_bytes_end_in_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let (met, sent) = met(&bytes);
+            prop_assert!(met.is_err() && sent.len() < 1000);
         }
     }
 }

@@ -248,51 +248,16 @@ pub const UDP_GREETING: [u8; 4] = *b"9876";
 /// The server's answer to it.
 pub const UDP_ANSWER: [u8; 4] = *b"6789";
 
-/// Bytes that arrived on a control connection and were not read yet.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ControlInput {
-    bytes: Vec<u8>,
-}
-
-impl ControlInput {
-    /// Adds bytes that arrived.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The next `N` bytes, once they are here.
-    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let taken = *self.bytes.first_chunk()?;
-        self.bytes.drain(..N);
-        Some(taken)
-    }
-
-    /// The next JSON text, once it is here.
-    pub(super) fn text<T: for<'a> Deserialize<'a>>(
-        &mut self,
-        what: &'static str,
-        limit: usize,
-    ) -> Result<Option<T>, ProtocolError> {
-        let Some(length) = self.bytes.first_chunk() else { return Ok(None) };
-        let length = u32::from_be_bytes(*length) as usize;
-        if length > limit {
-            return Err(ProtocolError::TooLong { length, limit });
-        }
-        let Some(text) = self.bytes.get(4..4 + length) else { return Ok(None) };
-        let unreadable = |error: serde_json::Error| {
-            // The parser repeats a text that it did not expect.
-            let why = error.to_string().chars().take(WHY_MAX).collect();
-            ProtocolError::Unreadable(what, why)
-        };
-        let read = serde_json::from_slice(text).map_err(unreadable)?;
-        self.bytes.drain(..4 + length);
-        Ok(Some(read))
-    }
-
-    /// Bytes that may be read from the connection now: enough for the next message, never more than its limit.
-    pub(super) fn room(&self) -> usize {
-        (RESULTS_MAX + 4).saturating_sub(self.bytes.len())
-    }
+/// Reads the text of a server's results.
+///
+/// # Errors
+/// [`ProtocolError::Unreadable`] if they are none.
+pub fn results(text: &[u8]) -> Result<TestResults, ProtocolError> {
+    serde_json::from_slice(text).map_err(|error| {
+        // The parser repeats a text that it did not expect.
+        let why = error.to_string().chars().take(WHY_MAX).collect();
+        ProtocolError::Unreadable("results", why)
+    })
 }
 
 /// A count as iperf3 writes it: cJSON has only floating-point numbers, some versions write negative ones or switches.

@@ -1,7 +1,7 @@
 //! iperf3's control protocol: a client that uses any iperf3 server as its peer.
 //!
-//! [`message`] has the messages, [`client`] is a state machine. Both open no socket and read no clock; tests and the fuzzer
-//! step them. All facts come from traces of iperf 3.12 and from its public manual.
+//! [`message`] has the messages, [`client`] the steps of the control connection, over any socket, so that tests and the fuzzer play the
+//! server. All facts come from traces of iperf 3.12 and from its public manual.
 //!
 //! A test has one control connection over TCP. It begins with a cookie of the client. The server then sends states of
 //! one byte; parameters and results are JSON texts, each after its length in four bytes. The client opens the data

@@ -11,24 +11,12 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EndReport, Iperf3Report, Side};
 use bytegauge_sys::children;
 use bytegauge_sys::socket::{self, During, Until};
-use bytegauge_wire::random;
-use socket2::{Domain, Socket, Type};
 
 use super::STREAMS_MAX;
-use super::client::{self, ClientEvent, ControlClient};
-use super::message::{Cookie, NOT_COUNTED, ProtocolError, StreamResult, TestParameters, TestResults, stream_id};
+use super::client::{self, ControlConnection, PATIENCE};
+use super::message::{NOT_COUNTED, StreamResult, TestParameters, TestResults, stream_id};
 use crate::EndError;
 use crate::setup::Setup;
-use crate::transport::connect_in_time;
-
-/// How long a server may take for one step of the protocol.
-const PATIENCE: Duration = Duration::from_secs(4);
-
-/// How long a busy server is asked again: it may still be ending the test before.
-const BUSY: Duration = Duration::from_secs(3);
-
-/// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long data that the server wrote may take to arrive after its results.
 const LAST_DATA: Duration = Duration::from_secs(1);
@@ -50,21 +38,12 @@ pub(crate) struct Iperf3Session {
     began: Instant,
 }
 
-/// The control connection.
-#[derive(Debug)]
-struct ControlConnection {
-    socket: Socket,
-    client: ControlClient,
-    server: SocketAddr,
-    cookie: Cookie,
-}
-
 /// Checks that an iperf3 server at an address accepts a test, without starting one.
 ///
 /// # Errors
 /// [`EndError::Missing`] with the next step if it does not.
 pub fn reach(server: SocketAddr) -> Result<(), EndError> {
-    ControlConnection::open(server, &TestParameters::default(), false).map(|_greeted| ())
+    ControlConnection::open(server, false).map(drop)
 }
 
 impl Iperf3Session {
@@ -77,14 +56,14 @@ impl Iperf3Session {
         if flows > STREAMS_MAX {
             return Err(EndError::Missing(format!("{flows} connections: iperf3 has up to {STREAMS_MAX}")));
         }
-        let mut control = ControlConnection::open(server, &parameters(setup), true)?;
-        control.until(&ClientEvent::OpenStreams)?;
+        let mut control = ControlConnection::open(server, true)?;
+        control.await_streams(&parameters(setup))?;
         let side = if setup.iperf3_writes() { Side::Sink } else { Side::Source };
         let fds = (0..flows).map(|_| client::connection(&server, &control.cookie, setup, side));
         let fds = fds.collect::<Result<Vec<OwnedFd>, EndError>>()?;
         let duplicates = fds.iter().map(|fd| fd.try_clone().map(Some));
         let data = duplicates.collect::<io::Result<_>>().map_err(EndError::io("duplicating a connection"))?;
-        control.until(&ClientEvent::Running)?;
+        control.await_data()?;
         let (server_writes, is_udp) = (side == Side::Sink, setup.transport().is_udp());
         Ok((Iperf3Session { control, data, server_writes, is_udp, began: Instant::now() }, fds))
     }
@@ -95,8 +74,17 @@ impl Iperf3Session {
     /// [`EndError::Missing`] or [`EndError::PeerGone`] if the server does not report; [`EndError::Miscounted`] if data is missing.
     pub(crate) fn finish(mut self, report: &mut EndReport) -> Result<(), EndError> {
         let seconds = self.began.elapsed().as_secs_f64();
-        self.control.client.end();
-        let server = self.results(report, seconds)?;
+        self.control.end()?;
+        let deadline = Instant::now() + PATIENCE;
+        while !self.read_data(report, true, deadline)? {
+            if Instant::now() >= deadline {
+                return Err(self.control.late());
+            }
+        }
+        let ours = ours(report, seconds, self.is_udp, self.server_writes);
+        let server = self.control.exchange(&ours)?;
+        // When the server has closed its side, it accepts the next test at once.
+        let _ = socket::wait(self.control.as_fd(), Until::PeerShut, LAST_DATA.as_nanos() as u64);
         if !self.is_udp {
             // What the server wrote before it stopped, until the connections end or all that it counts is here.
             let (deadline, written) = (Instant::now() + LAST_DATA, total_bytes(&server));
@@ -109,37 +97,13 @@ impl Iperf3Session {
         Ok(())
     }
 
-    /// Exchanges results. Data that the server still writes is read meanwhile: it stops after its last write.
-    fn results(&mut self, report: &mut EndReport, seconds: f64) -> Result<TestResults, EndError> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.control.step()? {
-                Some(ClientEvent::ResultsWanted) => {
-                    let ours = ours(report, seconds, self.is_udp, self.server_writes);
-                    self.control.client.results(&ours).map_err(|error| self.control.fault(&error))?;
-                }
-                Some(ClientEvent::Results(server)) => {
-                    // It has no more to send; the state that ends the test is for the next one's sake.
-                    self.control.flush()?;
-                    // When the server has closed its side, it accepts the next test at once.
-                    let _ = socket::wait(self.control.socket.as_fd(), Until::PeerShut, LAST_DATA.as_nanos() as u64);
-                    return Ok(server);
-                }
-                Some(_) => {}
-                None if Instant::now() >= deadline => return Err(self.control.late()),
-                None if self.read_data(report, true, deadline)? => self.control.read()?,
-                None => {}
-            }
-        }
-    }
-
     /// Waits for data that is not measured, reads once from each connection that has some, and counts the bytes. With `control`, waits
     /// for the control connection too, and returns whether that can be read. A connection that has ended is not asked again.
     fn read_data(&mut self, report: &mut EndReport, control: bool, deadline: Instant) -> Result<bool, EndError> {
         let mut scratch = [0; DRAIN_SIZE];
         let reads = self.server_writes;
         let data = self.data.iter().flatten().filter(|_| reads).map(AsFd::as_fd);
-        let fds: Vec<BorrowedFd<'_>> = control.then(|| self.control.socket.as_fd()).into_iter().chain(data).collect();
+        let fds: Vec<BorrowedFd<'_>> = control.then(|| self.control.as_fd()).into_iter().chain(data).collect();
         let left = deadline.saturating_duration_since(Instant::now());
         let ready = children::wait_any(&fds, left).map_err(EndError::io("waiting for the iperf3 server"))?;
         let mut ready = ready.into_iter();
@@ -160,157 +124,6 @@ impl Iperf3Session {
         }
         Ok(can_read_control)
     }
-}
-
-impl Drop for Iperf3Session {
-    fn drop(&mut self) {
-        self.control.client.terminate();
-        // The server notices the end of the connection as well.
-        let _ = self.control.flush();
-    }
-}
-
-impl ControlConnection {
-    /// Connects, and waits until the server asks for the parameters. A server that is still ending the test before is asked
-    /// again, also where it refuses connections for a moment if `has_served`.
-    fn open(server: SocketAddr, parameters: &TestParameters, has_served: bool) -> Result<ControlConnection, EndError> {
-        let deadline = Instant::now() + BUSY;
-        loop {
-            match ControlConnection::attempt(server, parameters.clone(), has_served) {
-                Ok(control) => return Ok(control),
-                Err((_, true)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-                Err((fault, _)) => return Err(fault),
-            }
-        }
-    }
-
-    /// The error, and whether another attempt may succeed in a moment.
-    fn attempt(
-        server: SocketAddr,
-        parameters: TestParameters,
-        has_served: bool,
-    ) -> Result<ControlConnection, (EndError, bool)> {
-        let never = |why: String| (EndError::Missing(why), false);
-        let cookie = Cookie::of_random(random().map_err(|error| never(error.to_string()))?);
-        let system = |error: io::Error| never(format!("a control connection to {server}: {error}"));
-        let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).map_err(system)?;
-        connect_in_time(&socket, &server.into(), true).map_err(|error| {
-            let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
-            (EndError::Missing(unreachable(server, &error, has_served)), has_served && is_refused)
-        })?;
-        socket.set_tcp_nodelay(true).map_err(system)?;
-        socket.set_nonblocking(true).map_err(system)?;
-        let mut control = ControlConnection { socket, client: ControlClient::new(&cookie, parameters), server, cookie };
-        let deadline = Instant::now() + PATIENCE;
-        // The connection is reset if it waited for a server that ended the test before and listens again.
-        let broken = |fault: EndError| (fault, true);
-        control.flush().map_err(broken)?;
-        loop {
-            match control.client.next_event() {
-                Err(error) => return Err((control.fault(&error), error == ProtocolError::Busy)),
-                Ok(_) if control.client.is_greeted() => return Ok(control),
-                Ok(_) if Instant::now() >= deadline => return Err((control.late(), false)),
-                Ok(_) => control.wait(deadline).and_then(|()| control.read()).map_err(broken)?,
-            }
-        }
-    }
-
-    /// Sends the answers, and takes the next event.
-    fn step(&mut self) -> Result<Option<ClientEvent>, EndError> {
-        self.flush()?;
-        self.client.next_event().map_err(|error| self.fault(&error))
-    }
-
-    /// Waits for an event. Others are skipped.
-    fn until(&mut self, wanted: &ClientEvent) -> Result<(), EndError> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.step()? {
-                Some(event) if event == *wanted => return Ok(()),
-                Some(_) => {}
-                None if Instant::now() >= deadline => return Err(self.late()),
-                None => self.wait(deadline).and_then(|()| self.read())?,
-            }
-        }
-    }
-
-    /// Waits until there is something to read, or the time is over.
-    fn wait(&self, deadline: Instant) -> Result<(), EndError> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match socket::wait(self.socket.as_fd(), Until::Readable, left.as_nanos() as u64) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                Err(EndError::io(format!("waiting for the iperf3 server at {}", self.server))(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Reads what is there.
-    fn read(&mut self) -> Result<(), EndError> {
-        let mut buffer = [0; 4096];
-        let room = self.client.room().min(buffer.len());
-        match socket::receive(self.socket.as_fd(), &mut buffer[..room]) {
-            Ok(0) => Err(EndError::PeerGone(format!(
-                "the iperf3 server at {} closed its control connection while {}: its own output has the reason",
-                self.server,
-                self.client.doing()
-            ))),
-            Ok(n) => {
-                self.client.received(&buffer[..n]);
-                Ok(())
-            }
-            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(()),
-            Err(error) => Err(EndError::io(format!("reading from the iperf3 server at {}", self.server))(error)),
-        }
-    }
-
-    /// Sends the answers. They are short, and the server reads: they always have room.
-    fn flush(&mut self) -> Result<(), EndError> {
-        let output = self.client.take_output();
-        let (mut rest, deadline) = (&output[..], Instant::now() + PATIENCE);
-        while !rest.is_empty() {
-            match socket::send(self.socket.as_fd(), rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(error) if socket::is_transient(&error, During::Transfer) && Instant::now() < deadline => {
-                    let _ = socket::wait(self.socket.as_fd(), Until::Writable, PAUSE.as_nanos() as u64);
-                }
-                Err(error) => {
-                    return Err(EndError::io(format!("writing to the iperf3 server at {}", self.server))(error));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn fault(&self, error: &ProtocolError) -> EndError {
-        let text = format!("{}: {error}", self.server);
-        match error {
-            ProtocolError::Busy | ProtocolError::UnexpectedState(..) => EndError::Missing(text),
-            _ => EndError::PeerGone(text),
-        }
-    }
-
-    fn late(&self) -> EndError {
-        let (server, doing, seconds) = (self.server, self.client.doing(), PATIENCE.as_secs());
-        EndError::Missing(format!(
-            "{server} does not answer for {seconds} s ({doing}): check that an iperf3 server listens there, with: iperf3 -s"
-        ))
-    }
-}
-
-/// Why no connection was made, and the next step.
-fn unreachable(server: SocketAddr, error: &io::Error, has_served: bool) -> String {
-    let port = server.port();
-    let next = match (error.kind(), has_served) {
-        (io::ErrorKind::ConnectionRefused, true) => {
-            "the server stopped; each trial is a test of its own, so start it without --one-off (-1)".to_owned()
-        }
-        (io::ErrorKind::ConnectionRefused, false) => {
-            format!("no server listens there. Start one on that host with: iperf3 -s -p {port}")
-        }
-        _ => format!("check the address, and that a firewall lets TCP port {port} through"),
-    };
-    format!("cannot connect to the iperf3 server at {server} ({error}): {next}")
 }
 
 /// The test that a trial is for the server.

@@ -1,32 +1,38 @@
 //! Target of the fuzzer (`fuzz/`), which includes this file: a server of iperf3 that sends any bytes on the control connection.
 
-use bytegauge_traffic::iperf3::client::{ClientEvent, ControlClient};
-use bytegauge_traffic::iperf3::message::{Cookie, RESULTS_MAX, TestParameters, TestResults};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use bytegauge_traffic::iperf3::client::ControlConnection;
+use bytegauge_traffic::iperf3::message::{Cookie, TestParameters, TestResults};
 
 /// Bytes of the answers to a peer that sends any bytes.
 const ANSWERS_MAX: usize = 4096;
 
-/// Steps a client over the input, the first byte of which cuts it into pieces.
+/// Steps a client whose server sends these bytes, as many as a socket takes, and then no more.
 ///
 /// # Panics
-/// If the client answers with more than the protocol has, or asks for more room than a message may take.
+/// If the client answers with more than the protocol has.
 pub fn control(input: &[u8]) {
-    let Some((piece, bytes)) = input.split_first() else { return };
-    let mut client = ControlClient::new(&Cookie::of_random([0; 36]), TestParameters::default());
-    for piece in bytes.chunks(usize::from(*piece).max(1)) {
-        client.received(piece);
-        while let Ok(Some(event)) = client.next_event() {
-            match event {
-                ClientEvent::Running => client.end(),
-                ClientEvent::ResultsWanted => {
-                    client.results(&TestResults::default()).expect("numbers have a text");
-                }
-                ClientEvent::OpenStreams | ClientEvent::Results(_) => {}
-            }
-        }
-        assert!(client.room() <= RESULTS_MAX + 4);
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+    // While a duplicate is open, bytes that the client leaves do not reset the connection.
+    let _open = ours.try_clone();
+    theirs.set_nonblocking(true).expect("a socket can be made so");
+    let _ = theirs.write(input);
+    theirs.shutdown(std::net::Shutdown::Write).expect("an open socket");
+    let (server, cookie) = (([127, 0, 0, 1], 5201).into(), Cookie::of_random([0; 36]));
+    let greeted = ControlConnection::greeted(OwnedFd::from(ours).into(), server, cookie);
+    if let Ok(mut control) = greeted {
+        let begun = control
+            .await_streams(&TestParameters::default())
+            .and_then(|()| control.await_data())
+            .and_then(|()| control.end());
+        let _ = begun.and_then(|()| control.exchange(&TestResults::default()));
     }
-    assert!(client.take_output().len() <= ANSWERS_MAX);
+    let mut answers = Vec::new();
+    let _no_more = theirs.read_to_end(&mut answers);
+    assert!(answers.len() <= ANSWERS_MAX);
 }
 
 #[test]
