@@ -8,9 +8,9 @@ use bytegauge_report::results::{OptionResult, OptionStatus};
 use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
-use bytegauge_sys::counter::Counter;
 use bytegauge_sys::network::NetworkTables;
 use bytegauge_sys::program_file::find_to_run;
+use bytegauge_sys::snmp::Counter;
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};

@@ -76,8 +76,8 @@ impl Metric {
 
 /// The expected form of a metric.
 const EXPECTED: &str = "a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
-    regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what is counted meanwhile, such as \
-    TcpExt.TCPBacklogDrop or page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), \
+    regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what the kernel counts meanwhile, such as \
+    TcpExt.TCPBacklogDrop), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), \
     cmd-total:CMD (a total that grows) or prom:URL#NAME (a counter of Prometheus, by curl)";
 
 impl FromStr for Metric {
@@ -148,7 +148,7 @@ mod tests {
             "bytes:256M",
             r"regex:([0-9.]+) MB/s",
             "time:took ([0-9.]+)s",
-            "counter:instructions:u",
+            "counter:TcpExt.TCPBacklogDrop",
             "cmd-total:curl -s localhost:80/m",
         ] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);

@@ -24,7 +24,6 @@ pub mod buffer;
 pub mod children;
 pub mod clock;
 pub mod copy_probe;
-pub mod counter;
 pub mod cpu_time;
 pub mod datagram;
 pub mod environment;

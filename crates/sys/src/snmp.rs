@@ -11,6 +11,8 @@
 use std::fs;
 use std::io;
 
+use thiserror::Error;
+
 use crate::network::NetworkTables;
 
 /// The kernel's counts at one moment, since the namespace was made, by the kernel's names.
@@ -43,6 +45,52 @@ impl KernelCounts {
     /// How much a count has grown since an earlier moment.
     pub fn gained(&self, earlier: &KernelCounts, protocol: &str, name: &str) -> Option<u64> {
         Some(self.count(protocol, name)?.saturating_sub(earlier.count(protocol, name)?))
+    }
+}
+
+/// Why a counter cannot be read.
+#[derive(Debug, Error)]
+pub enum CounterError {
+    /// The kernel has no count of this name.
+    #[error(
+        "`{0}` is counted nowhere: use a count of the kernel as nstat names it, with a point (TcpExt.TCPBacklogDrop, \
+         Tcp.RetransSegs, Udp.RcvbufErrors, Udp6.RcvbufErrors)"
+    )]
+    Unknown(String),
+    /// The counts cannot be read.
+    #[error("reading the counter {0}: {1}")]
+    Io(String, io::Error),
+}
+
+/// One of the counts, by the name that nstat(8) has for it, with a point: `TcpExt.TCPBacklogDrop`. It covers all processes in the
+/// network namespace of its tables.
+#[derive(Debug)]
+pub struct Counter {
+    tables: NetworkTables,
+    name: String,
+}
+
+impl Counter {
+    /// Opens a counter.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Counter::read).
+    pub fn open(tables: NetworkTables, name: &str) -> Result<Counter, CounterError> {
+        let counter = Counter { tables, name: name.into() };
+        counter.read()?;
+        Ok(counter)
+    }
+
+    /// The present count.
+    ///
+    /// # Errors
+    ///
+    /// An unknown name, or a hidden file.
+    pub fn read(&self) -> Result<u64, CounterError> {
+        let counts = KernelCounts::read(self.tables).map_err(|error| CounterError::Io(self.name.clone(), error))?;
+        let found = self.name.split_once('.').and_then(|(protocol, name)| counts.count(protocol, name));
+        found.ok_or_else(|| CounterError::Unknown(self.name.clone()))
     }
 }
 
@@ -93,7 +141,7 @@ fn one_line(text: &str, protocol: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
     use std::os::fd::AsRawFd;
     use std::time::Duration;
 
@@ -102,6 +150,26 @@ mod tests {
 
     fn counts(lines: &str, v6: &str) -> KernelCounts {
         KernelCounts { lines: lines.into(), v6: v6.into() }
+    }
+
+    #[test]
+    fn kernel_counters_are_found_by_name() {
+        let counter = Counter::open(NetworkTables::own(), "Udp.OutDatagrams").unwrap();
+        let before = counter.read().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..5 {
+            socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        }
+        assert!(counter.read().unwrap() - before >= 5);
+        Counter::open(NetworkTables::own(), "TcpExt.TCPBacklogDrop").unwrap();
+    }
+
+    #[test]
+    fn an_unknown_name_is_counted_nowhere() {
+        for name in ["page-faults", "TcpExt.TCPBacklogDorp", "", ".", "Udp."] {
+            let message = Counter::open(NetworkTables::own(), name).unwrap_err().to_string();
+            assert!(message.contains("is counted nowhere") && message.contains("TcpExt.TCPBacklogDrop"), "{message}");
+        }
     }
 
     #[test]

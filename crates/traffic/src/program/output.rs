@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bytegauge_model::task::by_shell;
 use bytegauge_model::{Metric, PrintedNumber};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::network::{HeldNetwork, NetworkTables};
+use bytegauge_sys::snmp::{Counter, CounterError};
 use regex_lite::Regex;
 
 use crate::EndError;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::children::{self, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::counter::Counter;
 use bytegauge_sys::cpu_time::Usage;
 use bytegauge_sys::io::set_nonblocking;
 use bytegauge_sys::network::{self, HeldNetwork, NetworkTables};
+use bytegauge_sys::snmp::Counter;
 
 use super::filtered_sockets::FilteredSockets;
 use super::output::{ProgramOutput, last_line, last_lines};
