@@ -8,7 +8,6 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData};
 
@@ -94,27 +93,11 @@ impl Epoll {
     /// `EINTR` if a signal arrived.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
-        if timeout_ns == 0 || timeout_ns == NO_TIMEOUT || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
-            return self.wait_ms(events, timeout_ns);
+        if timeout_ns == 0 || timeout_ns == NO_TIMEOUT {
+            let at_once = (timeout_ns == 0).then(|| timespec(0));
+            return Ok(epoll::wait(&self.fd, &mut events.0[..], at_once.as_ref())?);
         }
-        match self.wait_exactly(events, timeout_ns) {
-            // A filter that does not list the newer call may refuse it with either error (seccomp(2)).
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
-                self.wait_ms(events, timeout_ns)
-            }
-            other => other,
-        }
-    }
-
-    /// epoll_pwait(2), with the timeout rounded up to milliseconds.
-    fn wait_ms(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
-        let timeout = (timeout_ns != NO_TIMEOUT).then(|| timespec(timeout_ns.min(MILLISECONDS_MAX_NS)));
-        Ok(epoll::wait(&self.fd, &mut events.0[..], timeout.as_ref())?)
-    }
-
-    /// epoll_pwait2(2), Linux 5.11, called directly since some C libraries do not have it.
-    fn wait_exactly(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
+        // epoll_pwait2(2), Linux 5.11, called directly since some C libraries do not have it: the other call counts milliseconds.
         let room = libc::c_int::try_from(events.0.len()).unwrap_or(libc::c_int::MAX);
         let timeout = timespec(timeout_ns);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; the timeout lives
@@ -133,12 +116,6 @@ impl Epoll {
         errno::of_count(returned as libc::ssize_t)
     }
 }
-
-/// The longest timeout in milliseconds that is an int: rustix would take epoll_pwait2(2) for a longer one.
-const MILLISECONDS_MAX_NS: u64 = i32::MAX as u64 * 1_000_000;
-
-/// Set once the kernel has refused epoll_pwait2(2): waits are rounded up to milliseconds from then on.
-static MILLISECONDS_ONLY: AtomicBool = AtomicBool::new(false);
 
 #[cfg(test)]
 mod tests {
@@ -163,9 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn both_wait_calls_agree() {
+    fn waits_end_by_their_time_or_an_event() {
         check(|epoll, events, ns| epoll.wait(events, ns).unwrap());
-        check(|epoll, events, ns| epoll.wait_ms(events, ns).unwrap());
     }
 
     #[test]
