@@ -12,7 +12,6 @@ use bytegauge_stats::trial_metrics::cost_ns;
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::kernel::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};
@@ -386,12 +385,10 @@ fn pace(trial: &Trial) -> Option<f64> {
     (closed > 0.0).then_some(closed / 2.0)
 }
 
-/// The machine as it is now. Whether softirq time is accounted separately is checked here once, since the answer
-/// is in the kernel's build, not in a counter.
+/// The machine as it is now.
 pub(crate) fn machine(links: &[Arc<dyn RemoteHost>]) -> Value {
     let mut facts = serde_json::to_value(MachineEnvironment::read()).unwrap_or(Value::Null);
     if let Value::Object(facts) = &mut facts {
-        facts.insert("irq_time_accounting".into(), irq_time_accounting().into());
         let far: Map<String, Value> =
             links.iter().filter_map(|link| Some((link.agent().to_string(), far(&**link)?))).collect();
         if !far.is_empty() {

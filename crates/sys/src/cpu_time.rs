@@ -5,8 +5,8 @@
 //! ratio of timer ticks scaled to the exact sum (kernel/sched/cputime.c, `cputime_adjust`). So `total_ns` is exact over
 //! any span, and the split only over many ticks (4 ms each at `CONFIG_HZ=250`).
 //!
-//! Softirq time is billed to the interrupted thread unless the kernel accounts it separately, see
-//! [`crate::kernel::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL) belong to the process, not to the
+//! Softirq time is billed to the interrupted thread unless the kernel accounts it separately (`CONFIG_IRQ_TIME_ACCOUNTING`).
+//! Threads of io_uring (io-wq, SQPOLL) belong to the process, not to the
 //! submitting thread.
 //!
 //! Never divides: the caller has the elapsed time and the amount of work.

@@ -1,13 +1,6 @@
-//! The running kernel: options of its build that affect measurements, and its architecture.
+//! The running kernel: its version and its architecture.
 
-use std::fs;
-
-/// The release of the running kernel, as `uname -r` prints it.
-fn release() -> Option<String> {
-    Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_owned())
-}
-
-/// Major and minor of a release, such as `6.18.1-cloud`.
+/// Major and minor of a release, as `uname -r` prints it: `6.18.1-cloud`.
 #[cfg(test)]
 pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -17,7 +10,7 @@ pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
 /// Major and minor of the running kernel.
 #[cfg(test)]
 pub(crate) fn running_version() -> Option<(u32, u32)> {
-    version(&release()?)
+    version(&std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
 }
 
 /// `AUDIT_ARCH_*` of this build's own programs: the ELF machine, 64 bits, little-endian (linux/audit.h). `None` where nothing here
@@ -32,33 +25,6 @@ pub(crate) const OWN_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Whether the kernel accounts time in interrupts separately from the interrupted thread
-/// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`CpuTicks`](crate::proc_stat::CpuTicks) are tick samples, and soft
-/// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
-///
-/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC).
-pub fn irq_time_accounting() -> Option<bool> {
-    kernel_config().as_deref().and_then(parse_irq_time_accounting)
-}
-
-fn kernel_config() -> Option<String> {
-    let release = release()?;
-    // The usual path of distributions, and the path next to the modules of systemd's kernel-install.
-    [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
-        .iter()
-        .find_map(|path| fs::read_to_string(path).ok())
-}
-
-fn parse_irq_time_accounting(config: &str) -> Option<bool> {
-    let mut lines = config.lines();
-    if lines.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
-        return Some(true);
-    }
-    // An option that is off, or unknown on this architecture, is absent or commented out. This holds only for a text
-    // that is a configuration.
-    config.contains("CONFIG_").then_some(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,14 +36,5 @@ mod tests {
             [Some((6, 18)), Some((5, 4)), None, None]
         );
         assert!(running_version().is_some());
-    }
-
-    #[test]
-    fn the_configuration_shows_interrupt_accounting() {
-        let check = |config, expected| assert_eq!(parse_irq_time_accounting(config), expected);
-        check("CONFIG_A=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n", Some(true));
-        check("# CONFIG_IRQ_TIME_ACCOUNTING is not set\n", Some(false));
-        check("CONFIG_HAVE_IRQ_TIME_ACCOUNTING=y\n", Some(false));
-        check("", None);
     }
 }

@@ -34,7 +34,7 @@ pub struct CpuTicks {
     pub iowait: u64,
     /// Hard interrupts.
     pub irq: u64,
-    /// Soft interrupts, if accounted separately: see [`crate::kernel::irq_time_accounting`].
+    /// Soft interrupts, if the kernel accounts them separately (`CONFIG_IRQ_TIME_ACCOUNTING`).
     pub softirq: u64,
     /// Ready to run while the hypervisor ran another virtual machine.
     pub steal: u64,
