@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use bytegauge_model::Side;
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_wire::random;
+use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
 use super::message::{
-    Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, UDP_GREETING, framed, results, state,
+    Cookie, ProtocolError, RESULTS_MAX, TestResults, UDP_ANSWER, UDP_GREETING, framed, results, state,
 };
 use crate::EndError;
 use crate::setup::Setup;
@@ -91,7 +92,7 @@ impl ControlConnection {
     ///
     /// # Errors
     /// If the server refuses the parameters, fails, or sends anything outside of the protocol.
-    pub fn await_streams(&mut self, parameters: &TestParameters) -> Result<(), EndError> {
+    pub fn await_streams(&mut self, parameters: &Value) -> Result<(), EndError> {
         self.send_text(parameters)?;
         self.is_begun = true;
         self.expect("waiting for the server to accept the parameters", state::CREATE_STREAMS)
@@ -323,7 +324,7 @@ mod tests {
         let _open = ours.try_clone().unwrap();
         theirs.write_all(bytes).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        let parameters = TestParameters { tcp: true, ..TestParameters::default() };
+        let parameters = serde_json::json!({"tcp": true});
         let (server, cookie) = (([127, 0, 0, 1], 9).into(), Cookie::of_random([7; 36]));
         let greeted = ControlConnection::greeted(OwnedFd::from(ours).into(), server, cookie);
         let met = greeted.map_err(|(error, _)| error).and_then(|mut control| {

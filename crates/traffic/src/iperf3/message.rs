@@ -127,42 +127,6 @@ impl Cookie {
     }
 }
 
-/// Parameters of a test, as the client sends them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TestParameters {
-    /// Data over TCP.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub tcp: bool,
-    /// Data over UDP.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub udp: bool,
-    /// Warm-up that is not counted, seconds.
-    pub omit: u64,
-    /// Duration without the warm-up, seconds; 0: not limited by time.
-    pub time: u64,
-    /// Bytes after which the test ends; 0: not limited by bytes.
-    pub num: u64,
-    /// Blocks after which the test ends; 0: not limited by blocks.
-    pub blockcount: u64,
-    /// Data connections in each direction.
-    pub parallel: u64,
-    /// The server writes and the client reads.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub reverse: bool,
-    /// Bytes of a read or write of the server, or of a datagram.
-    pub len: u64,
-    /// Offered load of each data connection, bits per second; 0: as fast as possible.
-    pub bandwidth: u64,
-    /// How often a paced writer looks at the clock, microseconds.
-    pub pacing_timer: u64,
-    /// Whether datagrams have counters of eight bytes instead of four.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub udp_counters_64bit: Option<u64>,
-    /// The client's version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_version: Option<String>,
-}
-
 /// The results of one side of a test. Keys that are absent here are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EndReport, Iperf3Report, Side};
 use bytegauge_sys::children;
 use bytegauge_sys::socket::{self, During, Until};
+use serde_json::{Value, json};
 
 use super::STREAMS_MAX;
 use super::client::{self, ControlConnection, PATIENCE};
-use super::message::{NOT_COUNTED, StreamResult, TestParameters, TestResults, stream_id};
+use super::message::{NOT_COUNTED, StreamResult, TestResults, stream_id};
 use crate::EndError;
 use crate::setup::Setup;
 
@@ -127,25 +128,35 @@ impl Iperf3Session {
 }
 
 /// The test that a trial is for the server.
-fn parameters(setup: &Setup) -> TestParameters {
+fn parameters(setup: &Setup) -> Value {
     let (is_udp, writes) = (setup.transport().is_udp(), setup.iperf3_writes());
     let len = setup.write_size().filter(|_| is_udp || writes).map_or(BLOCK, |size| size as u64);
     // Per connection, in bits; the writer here keeps the load itself.
     let share = |rate: u64| rate.saturating_mul(8) / setup.flows().max(1) as u64;
-    TestParameters {
-        tcp: !is_udp,
-        udp: is_udp,
+    let mut parameters = json!({
+        (if is_udp { "udp" } else { "tcp" }): true,
+        "omit": 0,
         // The server ends the test a few seconds after this time if the client does not.
-        time: (setup.warmup_ns + setup.window_ns).div_ceil(1_000_000_000) + 1,
-        parallel: setup.flows() as u64,
-        reverse: writes,
-        len,
-        bandwidth: setup.rate().filter(|_| writes).map_or(0, share),
-        pacing_timer: 1000,
-        udp_counters_64bit: is_udp.then_some(1),
-        client_version: Some(concat!("bytegauge ", env!("CARGO_PKG_VERSION")).into()),
-        ..TestParameters::default()
+        "time": (setup.warmup_ns + setup.window_ns).div_ceil(1_000_000_000) + 1,
+        // Not limited by bytes or blocks.
+        "num": 0,
+        "blockcount": 0,
+        "parallel": setup.flows(),
+        // The server's reads and writes, or datagrams, bytes.
+        "len": len,
+        "bandwidth": setup.rate().filter(|_| writes).map_or(0, share),
+        // How often a paced writer looks at the clock, microseconds.
+        "pacing_timer": 1000,
+        "client_version": concat!("bytegauge ", env!("CARGO_PKG_VERSION")),
+    });
+    if writes {
+        parameters["reverse"] = true.into();
     }
+    if is_udp {
+        // Counters of eight bytes instead of four.
+        parameters["udp_counters_64bit"] = 1.into();
+    }
+    parameters
 }
 
 /// The results of the end here, as the server shows them.
@@ -215,7 +226,27 @@ fn compared(report: &EndReport, server: &TestResults, server_writes: bool) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    /// The parameters of `iperf3 -c HOST -t 1 -b 64K -l 2K -P 2`, version 3.12.
+    const SEEN: &str = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":2,"len":2048,"bandwidth":64000,"pacing_timer":1000,"client_version":"3.12"}"#;
+
+    #[test]
+    fn parameters_have_the_form_that_was_observed() {
+        let levels = [("transport", "tcp".into()), ("read_size", 64.into()), ("write_size", 64.into())];
+        let spec: bytegauge_model::Spec = levels.into_iter().collect();
+        let (ours, seen) = (parameters(&Setup::of(&spec).unwrap()), serde_json::from_str::<Value>(SEEN).unwrap());
+        let kinds = |of: &Value| -> BTreeMap<String, [bool; 3]> {
+            let fields = of.as_object().unwrap().iter();
+            fields
+                .map(|(name, value)| (name.clone(), [value.is_boolean(), value.is_u64(), value.is_string()]))
+                .collect()
+        };
+        assert_eq!(kinds(&ours), kinds(&seen));
+        assert_eq!((&ours["parallel"], &ours["len"]), (&1.into(), &BLOCK.into()));
+    }
 
     #[test]
     fn counts_of_any_size_are_summed() {

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use bytegauge_traffic::iperf3::client::ControlConnection;
-use bytegauge_traffic::iperf3::message::{Cookie, TestParameters, TestResults};
+use bytegauge_traffic::iperf3::message::{Cookie, TestResults};
+use serde_json::Value;
 
 /// Bytes of the answers to a peer that sends any bytes.
 const ANSWERS_MAX: usize = 4096;
@@ -24,10 +25,8 @@ pub fn control(input: &[u8]) {
     let (server, cookie) = (([127, 0, 0, 1], 5201).into(), Cookie::of_random([0; 36]));
     let greeted = ControlConnection::greeted(OwnedFd::from(ours).into(), server, cookie);
     if let Ok(mut control) = greeted {
-        let begun = control
-            .await_streams(&TestParameters::default())
-            .and_then(|()| control.await_data())
-            .and_then(|()| control.end());
+        let begun =
+            control.await_streams(&Value::Null).and_then(|()| control.await_data()).and_then(|()| control.end());
         let _ = begun.and_then(|()| control.exchange(&TestResults::default()));
     }
     let mut answers = Vec::new();
