@@ -104,7 +104,7 @@ pub fn held(plan: &Plan) -> Result<Option<ServiceLock>, Failure> {
     let Some(service) = changes.and_then(|changes| changes.service.as_ref()) else { return Ok(None) };
     let taken = |error: io::Error| {
         Failure::usage(format!(
-            "{service} is locked ({error}): two sessions would disturb each other; wait for the end of that process, or end it"
+            "{service} is locked ({error}): two sessions would disturb each other; wait for the end of the other one, or end it"
         ))
     };
     let held = ServiceLock::of_session(service.pid).map_err(taken)?;

@@ -5,12 +5,11 @@
 //! the kernel. A trial of the program as it is sets the present levels once more, so that switching costs both the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use bytegauge_model::option::Switching;
 use bytegauge_model::{
@@ -18,9 +17,7 @@ use bytegauge_model::{
 };
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::network::NetworkTables;
-use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, process_tree};
-use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::output::{AskedNumber, Events};
 use crate::EndError;
@@ -60,28 +57,9 @@ impl ServiceLock {
         ServiceLock::take(&format!("bytegauge-tune-{pid}-trial"))
     }
 
-    /// Any user may bind the address, so an error names the process that did.
     fn take(name: &str) -> io::Result<ServiceLock> {
-        let address = SocketAddr::from_abstract_name(name)?;
-        UnixListener::bind_addr(&address).map(|held| ServiceLock { _held: held }).map_err(|error| match holder(name) {
-            Some(pid) => {
-                let user = fs::metadata(format!("/proc/{pid}")).map_or_else(|_| "?".into(), |of| of.uid().to_string());
-                let text = format!(
-                    "process {pid} ({}) of user {user} holds @{name}",
-                    process_tree::name(pid).unwrap_or_default()
-                );
-                io::Error::new(error.kind(), text)
-            }
-            None => error,
-        })
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?).map(|held| ServiceLock { _held: held })
     }
-}
-
-/// The process that listens at an abstract address. It may accept nothing: this never waits.
-fn holder(name: &str) -> Option<u32> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).ok()?;
-    socket.connect(&SockAddr::unix(format!("\0{name}")).ok()?).ok()?;
-    unix_peer(socket.as_fd())
 }
 
 /// Runs a trial of the running program in `changes`.
@@ -271,7 +249,6 @@ mod tests {
         let held = (ServiceLock::of_session(pid).unwrap(), ServiceLock::of_trial(pid).unwrap());
         let taken = ServiceLock::of_session(pid).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-        assert!(taken.to_string().contains(&format!("process {pid} (")), "{taken}");
         assert_eq!(ServiceLock::of_trial(pid).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(held);
         assert!(ServiceLock::of_session(pid).is_ok());

@@ -159,7 +159,7 @@ impl SwitchedOption {
     fn state(&self, socket: &ServiceSocket<'_>) -> io::Result<OptionState> {
         let value = option::read(socket.fd, options::known(self.row, EndRole::Client, &socket.transport))?;
         let is_fixed = self.lock().map(|lock| buffer_locks(socket.fd).map(|locks| locks & lock != 0));
-        Ok(OptionState { value, is_fixed: is_fixed.transpose().map_err(|error| without_locks(&error))? })
+        Ok(OptionState { value, is_fixed: is_fixed.transpose()? })
     }
 
     fn set(&self, socket: &ServiceSocket<'_>, to: &OptionState) -> io::Result<()> {
@@ -179,12 +179,6 @@ impl SwitchedOption {
         let others = buffer_locks(socket.fd)? & !lock;
         set_buffer_locks(socket.fd, if is_fixed { others | lock } else { others })
     }
-}
-
-fn without_locks(error: &io::Error) -> io::Error {
-    let reason =
-        format!("{error}: a buffer that was set could not grow again: leave it out, or use Linux 5.14 or later");
-    io::Error::new(error.kind(), reason)
 }
 
 /// The connections of a running program with options that differ from those before, until they are set back.
