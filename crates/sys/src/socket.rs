@@ -28,6 +28,8 @@ pub enum Until {
     Either,
     /// The end of the peer's stream, or of the connection: as readable, and nothing else is.
     PeerShut,
+    /// A notification or an error that waits on the socket, which is reported in any case.
+    Notified,
 }
 
 /// Takes the next connection (accept4(2)); it is closed on exec.
@@ -211,6 +213,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
         Until::Writable => PollFlags::OUT,
         Until::Either => PollFlags::IN | PollFlags::OUT,
         Until::PeerShut => PollFlags::RDHUP,
+        Until::Notified => PollFlags::empty(),
     };
     let mut polled = [PollFd::from_borrowed_fd(fd, events)];
     let count = event::poll(&mut polled, Some(&timespec(timeout_ns)))?;

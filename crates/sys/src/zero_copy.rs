@@ -4,15 +4,13 @@
 //! number of 32 bits, from 0 on. A notification on the error queue covers a range of numbers, and shows whether the kernel
 //! copied after all. It always copies over loopback (net/core/skbuff.c, `skb_orphan_frags_rx`).
 //!
-//! Never waits for a notification by itself, except in [`wait`].
+//! Never waits for a notification: [`crate::socket::wait`] does, which reports it as an error.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::event::{self, PollFd, PollFlags};
 use rustix::net::{self, SendFlags};
 
-use crate::clock::timespec;
 use crate::errno;
 
 /// `SO_EE_ORIGIN_ZEROCOPY` (linux/errqueue.h).
@@ -98,18 +96,6 @@ fn found(message: &libc::msghdr) -> Option<ReturnedSends> {
     None
 }
 
-/// Waits until the error queue has a notification, or the time, in nanoseconds, is over; poll(2) reports it as `POLLERR`.
-///
-/// # Errors
-///
-/// `EINTR`, also where the time is over: the caller looks whether it is to stop.
-pub fn wait(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
-    match event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::empty())], Some(&timespec(timeout_ns)))? {
-        0 => Err(io::ErrorKind::Interrupted.into()),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -118,6 +104,7 @@ mod tests {
     use super::*;
     use crate::buffer::AlignedBuffer;
     use crate::option::{self, KernelOption};
+    use crate::socket::{self, Until};
     use crate::tests::tcp_pair;
 
     #[test]
@@ -140,7 +127,7 @@ mod tests {
                         assert_eq!(u64::from(found.first), completed);
                         completed += found.count();
                     }
-                    None => drop(wait(client.as_fd(), 1_000_000_000)),
+                    None => drop(socket::wait(client.as_fd(), Until::Notified, 1_000_000_000)),
                 }
             }
         }

@@ -15,7 +15,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::{file, io as sys_io, pipe, socket, socket_memory, zero_copy};
+use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::{file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
 use crate::EndError;
@@ -323,7 +324,8 @@ impl FlowIo for ZeroCopyIo<'_> {
             flow.sent(moved, 0);
         } else {
             self.sends.calls += 1;
-            zero_copy::wait(self.fd, WAIT_MAX_NS)?;
+            // The time is over: a flag is to be checked.
+            socket::wait(self.fd, Until::Notified, WAIT_MAX_NS)?.ok_or(io::ErrorKind::Interrupted)?;
         }
         Ok(None)
     }
