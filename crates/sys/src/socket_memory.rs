@@ -17,16 +17,9 @@ use crate::option;
 ///
 /// `ENOPROTOOPT` on an older kernel, `ENOTSOCK` for a pipe or a file.
 pub fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut bytes = [0u8; 9 * size_of::<u32>()];
-    let name = (libc::SOL_SOCKET, libc::SO_MEMINFO);
-    let len = option::read_bytes(fd, name, &mut bytes)?;
-    Ok(drops_in(&bytes[..len]))
-}
-
-/// The last of nine numbers: 0 if the kernel did not fill it.
-fn drops_in(bytes: &[u8]) -> u64 {
-    let word = bytes.get(8 * 4..).and_then(<[u8]>::first_chunk);
-    word.map_or(0, |word| u32::from_ne_bytes(*word).into())
+    // The last of nine numbers.
+    let [.., a, b, c, d]: [u8; 9 * size_of::<u32>()] = option::read_array(fd, (libc::SOL_SOCKET, libc::SO_MEMINFO))?;
+    Ok(u32::from_ne_bytes([a, b, c, d]).into())
 }
 
 /// Bytes that were written and are not done with (`SIOCOUTQ`): of TCP, payload that the peer has
@@ -87,13 +80,6 @@ mod tests {
     use super::*;
     use crate::tests::eventually;
     use crate::{io as calls, option, pipe};
-
-    #[test]
-    fn the_ninth_word_counts_drops() {
-        let bytes: Vec<u8> = (1..=9u32).flat_map(u32::to_ne_bytes).collect();
-        assert_eq!(drops_in(&bytes), 9);
-        assert_eq!(drops_in(&bytes[..8]), 0);
-    }
 
     #[test]
     fn acknowledged_tcp_bytes_are_done_with() {

@@ -125,12 +125,7 @@ fn split_disjoint(candidates: Pairs, resource: impl Fn(&CpuPlace) -> usize, used
 
 fn read_place(root: &Path, cpu: usize) -> io::Result<CpuPlace> {
     let dir = root.join(format!("cpu{cpu}"));
-    let topology = dir.join("topology");
-    // core_cpus_list replaced thread_siblings_list in Linux 5.3; both exist today.
-    let siblings = match read_list(&topology.join("core_cpus_list")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => read_list(&topology.join("thread_siblings_list"))?,
-        other => other?,
-    };
+    let siblings = read_list(&dir.join("topology/core_cpus_list"))?;
     Ok(CpuPlace {
         cpu,
         core: siblings.into_iter().min().unwrap_or(cpu),
@@ -296,15 +291,6 @@ mod tests {
         let expected =
             [(0, 0, 0), (1, 1, 3)].map(|(cpu, core, node)| CpuPlace { cpu, core, node, last_level_cache: Some(0) });
         assert_eq!(topology.cpus, expected);
-    }
-
-    #[test]
-    fn an_older_kernel_has_another_file_name() {
-        let scratch = fixture();
-        let dir = scratch.path().join("cpu0/topology");
-        fs::rename(dir.join("core_cpus_list"), dir.join("thread_siblings_list")).unwrap();
-        let topology = Topology::read_from(scratch.path(), &[0]).unwrap();
-        assert_eq!(topology.cpus[0].core, 0);
     }
 
     #[test]

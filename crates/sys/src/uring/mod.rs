@@ -89,9 +89,6 @@ impl Ring {
     /// The feature that this machine lacks.
     pub fn open(setup: &RingSetup) -> Result<Ring, Missing> {
         let io = newest_first(setup).map_err(|error| Missing::of("making an io_uring", &error))?;
-        if !io.params().is_feature_ext_arg() || !io.params().is_feature_nodrop() {
-            return Err(Missing::NotBuilt);
-        }
         let mut enter_flags = EnterFlags::GETEVENTS;
         if io.params().is_feature_no_iowait() {
             // Waiting for a peer is idleness, not a disk's fault.

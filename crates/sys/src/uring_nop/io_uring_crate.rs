@@ -31,9 +31,6 @@ impl<L: NopLedger> Library<L> {
             builder.setup_no_sqarray();
         }
         let io = builder.build(setup.entries).map_err(|error| Missing::of("making an io_uring", &error))?;
-        if !io.params().is_feature_nodrop() {
-            return Err(Missing::NotBuilt);
-        }
         if setup.registered {
             let registered = register(&mut io.submitter(), true);
             registered.map_err(|error| Missing::of(super::REGISTERING, &error))?;

@@ -20,13 +20,11 @@ pub(crate) use system_calls::reset_when_closed;
 pub(crate) use tokio::{Listener, Stream, is_unix, runtime};
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
-use bytegauge_sys::option;
 use bytegauge_sys::socket::{self, During};
 
 use crate::flow::{ConnectionEnd, Flow, Party};
@@ -166,8 +164,13 @@ pub fn can_pair(engine: Engine) -> bool {
 pub fn missing_requirement(engine: Engine) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::missing_requirement(mode),
-        Engine::Gso => gso_missing(),
-        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio | Engine::Plain | Engine::Mmsg => None,
+        Engine::Blocking
+        | Engine::Null
+        | Engine::Epoll(_)
+        | Engine::Tokio
+        | Engine::Plain
+        | Engine::Mmsg
+        | Engine::Gso => None,
     }
 }
 
@@ -262,24 +265,6 @@ fn unconnected() -> EndError {
     EndError::Impossible("a flow wants to send or receive without a connection".into())
 }
 
-// The kernel features required by the engine `gso`.
-
-/// The missing feature, if any, with the next step.
-pub(super) fn gso_missing() -> Option<String> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    let wanted = [
-        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, available since Linux 4.18"),
-        (option::UDP_COALESCE.to(true), "UDP_GRO, available since Linux 5.0"),
-    ];
-    let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
-    lacking(tried)
-}
-
-fn lacking<E>(tried: impl IntoIterator<Item = (Result<(), E>, &'static str)>) -> Option<String> {
-    let (_, since) = tried.into_iter().find(|(set, _)| set.is_err())?;
-    Some(format!("engine gso: this kernel has no {since}: use --engine mmsg"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,17 +287,5 @@ mod tests {
     #[test]
     fn accepts_of_single_connections_disprove_nothing() {
         check("epoll:batch", 0, 0, false);
-    }
-}
-
-#[cfg(test)]
-mod gso_tests {
-    use super::*;
-
-    #[test]
-    fn missing_kernel_feature_is_named() {
-        assert_eq!(lacking([(Ok::<(), ()>(()), "A"), (Ok(()), "B")]), None);
-        let expected = "engine gso: this kernel has no B: use --engine mmsg";
-        assert_eq!(lacking([(Ok(()), "A"), (Err(()), "B")]).as_deref(), Some(expected));
     }
 }
