@@ -1,7 +1,7 @@
 //! The address of a peer in the kernel's format, stored unchanged, so that replies need no conversion.
 
 use std::net::SocketAddr;
-use std::{fmt, slice};
+use std::slice;
 
 use rustix::net::SocketAddrAny;
 
@@ -11,7 +11,7 @@ const ROOM: usize = 112;
 const FAMILY_LEN: usize = size_of::<libc::sa_family_t>();
 
 /// The sender or receiver of a datagram: an IP address and port, a Unix name, or none.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub struct PeerAddress {
     bytes: [u8; ROOM],
@@ -82,22 +82,5 @@ impl From<SocketAddr> for PeerAddress {
 impl Default for PeerAddress {
     fn default() -> PeerAddress {
         PeerAddress::NONE
-    }
-}
-
-impl PartialEq for PeerAddress {
-    fn eq(&self, other: &PeerAddress) -> bool {
-        self.bytes() == other.bytes()
-    }
-}
-
-impl Eq for PeerAddress {}
-
-impl fmt::Debug for PeerAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.ip() {
-            Some(ip) => write!(f, "PeerAddress({ip})"),
-            None => write!(f, "PeerAddress({:?})", self.bytes().escape_ascii().to_string()),
-        }
     }
 }

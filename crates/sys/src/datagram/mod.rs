@@ -224,7 +224,7 @@ impl Inbox {
 // Sends datagrams: one message per call (sendmsg(2)) or many (sendmmsg(2)).
 
 /// How to send a slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SlotTarget<'a> {
     /// Number of bytes to send.
     pub len: usize,
