@@ -79,9 +79,6 @@ fn carry(
     start.ready();
     let carried = relay::carry(shared, setup, &start.flags, &mut meter);
     meter.close_early();
-    let (engine, fault) = match carried {
-        Ok(engine) => (Some(engine), None),
-        Err(fault) => (None, Some(fault)),
-    };
+    let (engine, fault) = carried.map_or_else(|fault| (None, Some(fault)), |engine| (Some(engine), None));
     ThreadReport { fault, ..ThreadReport::of(meter, vec![(thread, FlowReport::default())], engine) }
 }

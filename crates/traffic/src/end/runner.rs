@@ -115,10 +115,8 @@ impl ThreadReport {
         samples: Samples,
         driven: Result<(Stop, EngineReport), EndError>,
     ) -> ThreadReport {
-        let (engine, fault) = match driven {
-            Ok((_, engine)) => (engine, None),
-            Err(fault) => (EngineReport::default(), Some(fault)),
-        };
+        let (engine, fault) =
+            driven.map_or_else(|fault| (EngineReport::default(), Some(fault)), |(_, engine)| (engine, None));
         let calls = meter.window().watched;
         let mut found = samples.found.into_iter();
         let mut own = found.next().unwrap_or_default();

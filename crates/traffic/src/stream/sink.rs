@@ -12,7 +12,7 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::pattern;
-use crate::stream::urgent::{UrgentMessages, UrgentReader};
+use crate::stream::urgent::UrgentReader;
 
 /// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
@@ -34,7 +34,8 @@ pub struct SinkFlow {
     pub planted_end: Option<PlantedFault>,
     /// When the planted cold start is over.
     warm_ns: Option<u64>,
-    urgent: Option<Box<UrgentReader>>,
+    /// The urgent messages, if it reads any.
+    pub(crate) urgent: Option<Box<UrgentReader>>,
 }
 
 impl SinkFlow {
@@ -63,11 +64,6 @@ impl SinkFlow {
     pub fn received_late(&mut self, bytes: &[u8]) -> bool {
         self.find_urgent(bytes);
         self.check(bytes)
-    }
-
-    /// The urgent messages of a window, from when it opened until it closed.
-    pub(crate) fn into_urgent(self, window_ns: (u64, u64)) -> Option<UrgentMessages> {
-        self.urgent.map(|urgent| urgent.into_messages(window_ns))
     }
 
     #[inline(never)]

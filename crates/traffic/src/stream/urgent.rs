@@ -78,7 +78,7 @@ impl UrgentWriter {
 
 /// The place of a reader in its messages, and the urgent ones that arrived.
 #[derive(Debug)]
-pub(super) struct UrgentReader {
+pub(crate) struct UrgentReader {
     every_ns: u64,
     bulk: usize,
     beginning: [u8; BEGINNING],
@@ -124,25 +124,10 @@ impl UrgentReader {
         }
     }
 
-    /// What arrived, over a window.
-    pub(super) fn into_messages(self, (open_ns, close_ns): (u64, u64)) -> UrgentMessages {
-        UrgentMessages { every_ns: self.every_ns, arrived: self.arrived, open_ns, close_ns }
-    }
-}
-
-/// The urgent messages of one flow.
-#[derive(Debug)]
-pub(crate) struct UrgentMessages {
-    every_ns: u64,
-    arrived: Vec<Arrived>,
-    open_ns: u64,
-    close_ns: u64,
-}
-
-impl UrgentMessages {
-    /// Adds them to counts. Messages that were due within the window and never arrived have their age at its end.
-    pub(crate) fn add_to(&self, counts: &mut ClientCounts) {
-        counts.keep(self.open_ns, self.close_ns);
+    /// Adds the messages of a window to counts, from when it opened until it closed. Those that were due in it and never arrived have
+    /// their age at its end.
+    pub(crate) fn add_to(&self, (open_ns, close_ns): (u64, u64), counts: &mut ClientCounts) {
+        counts.keep(open_ns, close_ns);
         for (due_ns, now_ns) in &self.arrived {
             let ns = now_ns.saturating_sub(*due_ns);
             counts.completed(
@@ -150,8 +135,8 @@ impl UrgentMessages {
                 Times { connect_ns: None, write_ns: ns, first_byte_ns: ns, total_ns: ns, late_ns: 0 },
             );
         }
-        let last_ns = self.arrived.last().map_or(0, |(due_ns, _)| *due_ns).max(self.open_ns);
-        let missing = (last_ns..self.close_ns).step_by(self.every_ns as usize).skip(1);
+        let last_ns = self.arrived.last().map_or(0, |(due_ns, _)| *due_ns).max(open_ns);
+        let missing = (last_ns..close_ns).step_by(self.every_ns as usize).skip(1);
         missing.for_each(|due_ns| counts.ended_late(due_ns));
     }
 }
@@ -191,10 +176,10 @@ mod tests {
 
     #[test]
     fn messages_that_never_arrive_have_their_age() {
-        let messages =
-            UrgentMessages { every_ns: 10, arrived: vec![(95, 99), (105, 130)], open_ns: 100, close_ns: 142 };
+        let arrived = vec![(95, 99), (105, 130)];
+        let reader = UrgentReader { every_ns: 10, arrived, ..UrgentReader::of(&setup()).unwrap() };
         let mut counts = ClientCounts::new(false, false);
-        messages.add_to(&mut counts);
+        reader.add_to((100, 142), &mut counts);
         let report = counts.report();
         let left = report.left.as_ref().and_then(DecodedHistogram::decode).unwrap();
         // Due at 115, 125 and 135.

@@ -123,8 +123,8 @@ impl StreamThread {
             if page_cache_share.is_some() {
                 Arc::make_mut(&mut row.options).page_cache_share = page_cache_share;
             }
-            if let Some(urgent) = edges_ns.and_then(|edges_ns| carried.flow.into_urgent(edges_ns)) {
-                urgent.add_to(calls.get_or_insert_with(|| ClientCounts::new(false, false)));
+            if let Some((urgent, edges_ns)) = carried.flow.urgent.zip(edges_ns) {
+                urgent.add_to(edges_ns, calls.get_or_insert_with(|| ClientCounts::new(false, false)));
             }
         }
         ThreadReport { fault, calls, ..ThreadReport::of(meter, rows, engine) }
