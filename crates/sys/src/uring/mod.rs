@@ -147,7 +147,14 @@ impl Ring {
                 // SAFETY: no argument is passed, so the kernel reads no memory but the queue's.
                 unsafe { self.io.submitter().enter::<libc::sigset_t>(queued, want, flags.bits(), None) }
             }
-            _ => self.enter_bounded((queued, want), flags | EnterFlags::EXT_ARG, timeout_ns),
+            // The kernel reads the limit from memory, which takes a part of the time of a short operation.
+            Some(ns) => {
+                let span = Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+                let (args, flags) = (SubmitArgs::new().timespec(&span), flags | EnterFlags::EXT_ARG);
+                // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
+                // the Timespec behind it; both live through the call.
+                unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) }
+            }
         };
         match done {
             Ok(_) => Ok(Wait::Ready),
@@ -159,22 +166,6 @@ impl Ring {
                 _ => Err(error),
             },
         }
-    }
-
-    /// Enters with a time limit. The kernel reads it from memory, which takes a part of the time of a short operation.
-    fn enter_bounded(
-        &mut self,
-        (queued, want): (u32, u32),
-        flags: EnterFlags,
-        timeout_ns: Option<u64>,
-    ) -> io::Result<usize> {
-        let span = Timespec::new()
-            .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
-            .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
-        let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
-        // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
-        // the Timespec behind it; both live through the call.
-        unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) }
     }
 
     /// Takes the next completion, if one is there.
