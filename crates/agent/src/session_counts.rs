@@ -221,7 +221,7 @@ pub(super) fn counted(reply: Reply, counted: &AgentCounts, limits: &Limits) -> R
             counted.settles(Some(report.total_bytes.max(calls)));
         }
         Reply::Skipped(_) => counted.settles(None),
-        Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Waiting(_) | Reply::Closed => {}
+        Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Closed => {}
     }
     let spent = counted.spent();
     match reply {

@@ -20,9 +20,7 @@ use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
 use crate::exit_code::{self, DONE, Failure, HOST_LOST, INTERRUPTED, usage};
-use crate::progress::Display;
-use crate::progress::JsonLines;
-use crate::progress::Listing;
+use crate::progress::{Display, JsonLines};
 use crate::{agent, args, dry_run, history, interrupt, page, resume, stored, terminal, tune_service_flags};
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -155,8 +153,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         history::note_before(&plan, &store)?;
     }
     let stop = interrupt::stop_on_signals()?;
-    let listing = stored::interval(matches)?.filter(|_| talks).and_then(|interval| Listing::start(interval, &plan));
-    let observer: Box<dyn Observer> = match talks && listing.is_none() {
+    let observer: Box<dyn Observer> = match talks {
         true => Box::new(Display::new()),
         false if matches.get_flag("json-stream") => Box::new(JsonLines),
         false => Box::new(Silent),
@@ -164,7 +161,6 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     remove_leftovers(!talks);
     let sampled = flames.as_ref().map(|_| plan.clone());
     let (session, ended) = execute(plan, resumed, &mut store, options, &stop, observer)?;
-    drop(listing);
     let view = stored::view(&store, session, matches)?;
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
         flames.draw(plan, &view, matches.get_flag("quiet"), &stop);

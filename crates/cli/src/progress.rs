@@ -4,21 +4,16 @@
 //! It is drawn while nothing is measured, and by no thread of its own, which would take a CPU from the trial. A terminal shows
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
 //!
-//! Also the other ways to watch a session: a line for each interval of a stream, and JSON lines of its events.
+//! Also JSON lines of the events of a session, for programs that watch it.
 
 use std::io::IsTerminal;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_harness::{Event, Observer};
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::{about_bytes, byte_rate, counted, forecast, significant};
-use bytegauge_model::{AnalysisProgress, BlockRecord, Ends, Nanos, SessionId, WORKLOADS, Workload, escape};
-use bytegauge_plan::Plan;
+use bytegauge_model::unit::{counted, forecast};
+use bytegauge_model::{AnalysisProgress, WORKLOADS, escape};
 use bytegauge_report::words::fit::{cut_anywhere, text_width};
-use bytegauge_store::Store;
-use bytegauge_traffic::counter;
 use serde_json::{Value, json};
 
 use crate::terminal;
@@ -35,18 +30,12 @@ pub struct Display {
     /// The line on the terminal; `None` where standard error is none.
     line: Option<Line>,
     last: Instant,
-    has_waited: bool,
 }
 
 impl Display {
     /// A display in place on a terminal that can do that, else as lines of a log.
     pub fn new() -> Display {
-        Display {
-            standing: SessionProgress::default(),
-            line: Line::on_terminal(),
-            last: Instant::now(),
-            has_waited: false,
-        }
+        Display { standing: SessionProgress::default(), line: Line::on_terminal(), last: Instant::now() }
     }
 
     /// Removes the display from the terminal.
@@ -77,11 +66,6 @@ impl Display {
             None => terminal::note(&self.standing.progress()),
         }
     }
-
-    fn begin(&mut self, stage: Stage, blocks: u64, session: SessionId, store: &Store) {
-        // If the store cannot be read, the session reports it.
-        self.standing.begin(stage, blocks, store.groups(session).map_or(0, |groups| groups.len()));
-    }
 }
 
 impl Drop for Display {
@@ -99,19 +83,23 @@ impl Observer for Display {
                 }
             }
             Event::Stage { stage, blocks, session, store, .. } => {
-                self.begin(*stage, *blocks, *session, store);
+                // If the store cannot be read, the session reports it.
+                let tests = store.groups(*session).map_or(0, |groups| groups.len());
+                let standing = &mut self.standing;
+                (standing.stage, standing.blocks, standing.blocks_done, standing.tests) =
+                    (Some(*stage), *blocks, 0, tests);
                 if *blocks > 0 {
                     self.draw();
                 }
             }
-            Event::Trial { left_ns, further_ns, .. } => {
-                self.standing.trial(*left_ns, *further_ns);
+            Event::Trial { left_ns, .. } => {
+                self.standing.left_ns = *left_ns;
                 self.refresh();
             }
             Event::Block(block) => {
-                self.standing.block(block);
+                self.standing.blocks_done += u64::from(block.complete);
                 // The last state of a stage is shown, however short the stage was.
-                if self.line.is_some() && self.standing.is_stage_complete() {
+                if self.line.is_some() && self.standing.blocks_done >= self.standing.blocks {
                     self.draw();
                 }
             }
@@ -123,14 +111,6 @@ impl Observer for Display {
                 };
                 let tests = counted(*tests, "test");
                 self.note(&format!("result {analysis} of at most {of}: {decided} of {tests} decided{next}"));
-            }
-            Event::Waiting { ready, left_ns } => {
-                self.standing.wait(ready.to_string(), *left_ns);
-                // A log has the first wait at once.
-                match std::mem::replace(&mut self.has_waited, true) {
-                    true => self.refresh(),
-                    false => self.draw(),
-                }
             }
             Event::Note(text) => self.note(text),
         }
@@ -188,92 +168,27 @@ impl Line {
 
 // The state of a running session as a line of text. Pure: has no clock and no terminal.
 
-/// A smaller share of CPU time is no disturbance.
-const STEAL_MIN: f64 = 0.005;
-
-/// Fewer CPUs used by other programs are no disturbance.
-const OTHERS_MIN: f64 = 0.05;
-
 /// The state of a session.
 #[derive(Debug, Default)]
-pub struct SessionProgress {
+struct SessionProgress {
     stage: Option<Stage>,
     blocks_done: u64,
     blocks: u64,
-    left_ns: Option<u64>,
-    /// The sign of a program's server that is not ready, and the rest of its time, nanoseconds.
-    waiting: Option<(String, u64)>,
-    further_ns: u64,
-    surroundings: Disturbances,
+    /// Time until the end of this analysis, once it is known.
+    left_ns: u64,
     tests: usize,
 }
 
-/// The disturbance of the blocks of this session, weighted by their lengths.
-#[derive(Debug, Default)]
-struct Disturbances {
-    wall_ns: f64,
-    stolen_ns: f64,
-    others_ns: f64,
-}
-
 impl SessionProgress {
-    /// A stage of a session with this number of tests begins.
-    pub fn begin(&mut self, stage: Stage, blocks: u64, tests: usize) {
-        (self.stage, self.blocks, self.blocks_done, self.tests) = (Some(stage), blocks, 0, tests);
-    }
-
-    /// A trial ended; `left_ns` until the end of this analysis, `further_ns` more for the later ones.
-    pub fn trial(&mut self, left_ns: u64, further_ns: u64) {
-        (self.left_ns, self.further_ns, self.waiting) = (Some(left_ns), further_ns, None);
-    }
-
-    /// The server of a program is not ready; without time left it is.
-    pub fn wait(&mut self, ready: String, left_ns: u64) {
-        self.waiting = Some((ready, left_ns)).filter(|_| left_ns > 0);
-    }
-
-    /// A block ended.
-    pub fn block(&mut self, block: &BlockRecord) {
-        self.blocks_done += u64::from(block.complete);
-        let around = &block.surroundings;
-        let wall_ns = around.wall_ns as f64;
-        self.surroundings.wall_ns += wall_ns;
-        self.surroundings.stolen_ns += around.steal_share.unwrap_or(0.0) * wall_ns;
-        self.surroundings.others_ns += around.foreign_cpus.unwrap_or(0.0) * wall_ns;
-    }
-
-    /// Whether every block of the stage is complete.
-    pub fn is_stage_complete(&self) -> bool {
-        self.blocks_done >= self.blocks
-    }
-
     /// The line. The least important part is the last: a terminal cuts what does not fit.
-    pub fn progress(&self) -> String {
+    fn progress(&self) -> String {
         let stage = self.stage.map_or("start", stage_name);
         let of_tests = if self.tests > 1 { format!(" of {} tests", self.tests) } else { String::new() };
         // A block that failed was repeated beyond the plan.
         let per_cent = 100 * self.blocks_done / self.blocks.max(self.blocks_done).max(1);
-        let mut parts = vec![format!("{stage}: {per_cent} %{of_tests}")];
-        if let Some((ready, left_ns)) = &self.waiting {
-            let seconds = left_ns.div_ceil(1_000_000_000);
-            parts.push(format!("waiting for the server, at most {seconds} s more: {ready}"));
-            return parts.join(", ");
-        }
-        if let Some(left_ns) = self.left_ns.filter(|ns| *ns >= LEFT_MIN_NS) {
-            parts.push(format!("{} left", forecast(left_ns)));
-        }
-        let share = |ns: f64| ns / self.surroundings.wall_ns.max(1.0);
-        let (steal, others) = (share(self.surroundings.stolen_ns), share(self.surroundings.others_ns));
-        if steal >= STEAL_MIN {
-            parts.push(format!("steal {} %", significant(steal * 100.0, 2)));
-        }
-        if others >= OTHERS_MIN {
-            parts.push(format!("other load {} CPUs", significant(others, 2)));
-        }
-        if let Some(left_ns) = self.left_ns.filter(|_| self.further_ns > 0) {
-            parts.push(format!("{} if undecided", forecast(left_ns.saturating_add(self.further_ns))));
-        }
-        parts.join(", ")
+        let is_shown = self.left_ns >= LEFT_MIN_NS;
+        let left = if is_shown { format!(", {} left", forecast(self.left_ns)) } else { String::new() };
+        format!("{stage}: {per_cent} %{of_tests}{left}")
     }
 }
 
@@ -288,62 +203,6 @@ fn stage_name(stage: Stage) -> &'static str {
         Stage::Confirm => "confirmation",
         Stage::Audit => "long-trial check",
     }
-}
-
-// `--interval` while a stream is measured: a line for each interval, as iperf3 prints them, in place of the live display.
-//
-// Its thread wakes once an interval and reads the counts that meters store anyway. Bytes of warm-ups count as well.
-
-/// A listing that is printed until it is dropped.
-pub struct Listing(Option<(Sender<()>, JoinHandle<()>)>);
-
-impl Listing {
-    /// Starts a listing of a session. `None`: its ends do not count in this process, or no thread can be had.
-    pub fn start(interval: Nanos, plan: &Plan) -> Option<Listing> {
-        if plan.workload != Workload::Stream || plan.ends != Ends::Threads {
-            terminal::note(
-                "note: --interval lists intervals while a stream runs with --ends threads; here they follow at the end",
-            );
-            return None;
-        }
-        counter::switch_on();
-        let (ends, ended) = mpsc::channel::<()>();
-        let list = move || {
-            terminal::note("interval                transfer         rate");
-            let (began, mut last) = (Instant::now(), (Duration::ZERO, counter::total()));
-            for count in 1.. {
-                let due = Duration::from_nanos(interval.0.saturating_mul(count));
-                match ended.recv_timeout(due.saturating_sub(began.elapsed())) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-                }
-                let now = (began.elapsed(), counter::total());
-                terminal::note(&line(last, now));
-                last = now;
-            }
-        };
-        let thread = std::thread::Builder::new().name("listing".into()).spawn(list).ok()?;
-        Some(Listing(Some((ends, thread))))
-    }
-}
-
-impl Drop for Listing {
-    fn drop(&mut self) {
-        if let Some((ends, thread)) = self.0.take() {
-            // Ends the thread.
-            drop(ends);
-            // A thread that panicked has printed why.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The line of an interval between two moments with their bytes.
-fn line((from, before): (Duration, u64), (to, after): (Duration, u64)) -> String {
-    let bytes = after.saturating_sub(before);
-    let rate = byte_rate(bytes as f64 / (to - from).as_secs_f64().max(1e-9));
-    let (from, to, moved) = (from.as_secs_f64(), to.as_secs_f64(), about_bytes(bytes));
-    format!("{from:>8.2}-{to:<8.2} s   {moved:>10}   {rate:>12}")
 }
 
 // `--json-stream`: a line for every event, for programs that watch.
@@ -372,7 +231,7 @@ fn describe(event: &Event<'_>) -> Value {
             "steal_share": block.surroundings.steal_share,
             "foreign_cpus": block.surroundings.foreign_cpus,
         }),
-        Event::Trial { cell, trial, elapsed_ns, left_ns, further_ns } => {
+        Event::Trial { cell, trial, elapsed_ns, left_ns } => {
             let mut line = json!({
                 "event": "trial",
                 "cell": cell.id,
@@ -386,7 +245,6 @@ fn describe(event: &Event<'_>) -> Value {
                 "calls": trial.calls,
                 "elapsed_ns": elapsed_ns,
                 "left_ns": left_ns,
-                "further_ns": further_ns,
             });
             for row in WORKLOADS {
                 line[row.unit.per_second] = json!(trial.rate().filter(|_| trial.workload == row.value));
@@ -402,9 +260,6 @@ fn describe(event: &Event<'_>) -> Value {
             "settled": progress.settled,
             "next_ns": next_ns,
         }),
-        Event::Waiting { ready, left_ns } => {
-            json!({"event": "waiting", "ready": ready.to_string(), "left_ns": left_ns})
-        }
         Event::Note(text) => json!({"event": "note", "text": text}),
     }
 }
@@ -454,63 +309,15 @@ mod tests {
 
 #[cfg(test)]
 mod state_line_tests {
-    use bytegauge_model::GroupId;
-    use bytegauge_model::session::Surroundings;
-
     use super::*;
 
-    fn block(steal_share: f64, foreign_cpus: f64, complete: bool) -> BlockRecord {
-        let (steal_share, foreign_cpus) = (Some(steal_share), Some(foreign_cpus));
-        BlockRecord {
-            index: 0,
-            group: GroupId("g1".into()),
-            stage: Stage::Confirm,
-            started_unix_ns: 0,
-            complete,
-            surroundings: Surroundings { wall_ns: 100, steal_share, foreign_cpus, ..Surroundings::default() },
-        }
-    }
-
     #[test]
-    fn progress_states_stage_blocks_time_and_disturbances() {
-        let mut standing = SessionProgress::default();
-        standing.begin(Stage::Confirm, 40, 1);
+    fn progress_states_stage_blocks_and_time() {
+        let mut standing = SessionProgress { stage: Some(Stage::Confirm), blocks: 40, ..SessionProgress::default() };
         assert_eq!(standing.progress(), "confirmation: 0 %");
-        standing.trial(57_900_000_000, 0);
-        standing.block(&block(0.0, 0.0, true));
-        assert_eq!(standing.progress(), "confirmation: 2 %, 58 s left");
-        standing.trial(5_000_000_000, 115_000_000_000);
-        standing.block(&block(0.1, 0.5, false));
-        let line = "confirmation: 2 %, 5 s left, steal 5 %, other load 0.25 CPUs, 120 s if undecided";
-        assert_eq!(standing.progress(), line);
-        standing.trial(900_000_000, 0);
-        assert_eq!(standing.progress(), "confirmation: 2 %, steal 5 %, other load 0.25 CPUs");
-    }
-
-    #[test]
-    fn a_wait_for_a_server_is_shown() {
-        let mut standing = SessionProgress::default();
-        standing.begin(Stage::Calibrate, 4, 2);
-        standing.wait("tcp:7007".into(), 28_400_000_000);
-        assert_eq!(
-            standing.progress(),
-            "calibration: 0 % of 2 tests, waiting for the server, at most 29 s more: tcp:7007"
-        );
-        standing.wait("tcp:7007".into(), 0);
-        assert_eq!(standing.progress(), "calibration: 0 % of 2 tests");
-        standing.wait("tcp:7007".into(), 1);
-        standing.trial(0, 0);
-        assert_eq!(standing.progress(), "calibration: 0 % of 2 tests");
-    }
-}
-
-#[cfg(test)]
-mod interval_lines_tests {
-    use super::*;
-
-    #[test]
-    fn line_has_interval_bytes_and_rate() {
-        let text = line((Duration::from_secs(1), 5), (Duration::from_secs(3), 5 + (2 << 30)));
-        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["1.00-3.00", "s", "2", "GiB", "1", "GiB/s"], "{text}");
+        (standing.left_ns, standing.blocks_done, standing.tests) = (57_900_000_000, 1, 3);
+        assert_eq!(standing.progress(), "confirmation: 2 % of 3 tests, 58 s left");
+        standing.left_ns = 900_000_000;
+        assert_eq!(standing.progress(), "confirmation: 2 % of 3 tests");
     }
 }

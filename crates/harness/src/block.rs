@@ -218,16 +218,7 @@ impl Run<'_> {
         match (&slo, max_loss, setup.workload()) {
             (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop),
             (_, Some(limit), Workload::Stream) => knee::measure_loss(pool, setup, limit, stop),
-            _ => {
-                let task = setup.program.as_ref();
-                let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
-                let mut waiting = |left_ns| {
-                    if let Some(ready) = ready {
-                        self.record.observer.hear(&Event::Waiting { ready, left_ns });
-                    }
-                };
-                trial::measure_with_waits(pool, setup, stop, &mut waiting)
-            }
+            _ => trial::measure(pool, setup, stop),
         }
     }
 

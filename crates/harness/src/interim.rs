@@ -44,7 +44,6 @@ impl Run<'_> {
         }
         self.clock.confirm_ns = self.time_until(groups, analysis);
         self.clock.confirm_began_ns = monotonic_ns();
-        self.clock.further_ns = self.time_after(groups, analysis);
         let due = |run: &Run<'_>, confirmed: &ConfirmedGroup| {
             run.target(&confirmed.group, analysis).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
@@ -106,19 +105,6 @@ impl Run<'_> {
         let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
         let (next, spent, cap) = (forecast(next_ns), forecast(spent_ns), Nanos(cap_ns));
         Some(format!("would take about {next} in addition to the measured {spent}, and end beyond --max-time {cap}"))
-    }
-
-    /// Time of all analyses after one, which follow at once if tests are inconclusive and the user allows it, nanoseconds; as
-    /// far as the user's limit lets them begin.
-    fn time_after(&self, groups: &[ConfirmedGroup], analysis: u64) -> u64 {
-        if !self.options.until_proven {
-            return 0;
-        }
-        let (until_ns, spent_ns) = (self.time_until(groups, analysis), self.clock.spent_ns());
-        let ends = (analysis + 1..=self.plan.analyses).map(|later| self.time_until(groups, later));
-        let allowed = ends
-            .filter(|end_ns| self.options.until_max_ns.is_none_or(|cap_ns| spent_ns.saturating_add(*end_ns) <= cap_ns));
-        allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
     /// Time until the end of an analysis, including its long-trial check, nanoseconds.

@@ -13,7 +13,6 @@ use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::topology::Topology;
-use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
@@ -317,13 +316,7 @@ impl<'a> Run<'a> {
         self.remember(trial);
         let elapsed_ns = self.clock.spent_ns();
         let left_ns = self.left_ns(elapsed_ns);
-        self.record.observer.hear(&Event::Trial {
-            cell,
-            trial,
-            elapsed_ns,
-            left_ns,
-            further_ns: self.clock.further_ns,
-        });
+        self.record.observer.hear(&Event::Trial { cell, trial, elapsed_ns, left_ns });
     }
 
     fn remember(&mut self, trial: &Trial) {
@@ -420,9 +413,6 @@ pub enum RunError {
     /// A cell does not resolve: a bug in planning.
     #[error(transparent)]
     EndError(#[from] EndError),
-    /// The ends cannot be started.
-    #[error(transparent)]
-    Channel(#[from] ChannelError),
     /// The session cannot be continued, with what to do.
     #[error("{0}")]
     Refused(String),

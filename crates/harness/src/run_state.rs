@@ -70,8 +70,6 @@ pub(crate) struct RunClock {
     /// Expected time of the present analysis, and when it began; 0 before the first.
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
-    /// Expected time of the analyses after the present one.
-    pub(crate) further_ns: u64,
 }
 
 impl RunClock {

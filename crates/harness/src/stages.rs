@@ -3,7 +3,7 @@
 //! Also the events of a run in progress.
 
 use bytegauge_model::session::SessionStatus;
-use bytegauge_model::{AnalysisProgress, BlockRecord, Cell, GroupId, ReadyWhen, SessionId, Stage, Trial};
+use bytegauge_model::{AnalysisProgress, BlockRecord, Cell, GroupId, SessionId, Stage, Trial};
 use bytegauge_plan::Plan;
 use bytegauge_store::Store;
 use bytegauge_sys::clock::unix_ns;
@@ -97,7 +97,7 @@ impl Run<'_> {
     }
 }
 
-// Events of a run in progress. They come while nothing is measured: between trials, or before a program's server is ready.
+// Events of a run in progress. They come between trials, while nothing is measured.
 
 /// Something that happened.
 #[derive(Debug)]
@@ -133,15 +133,6 @@ pub enum Event<'a> {
         /// Time since the run began, nanoseconds.
         elapsed_ns: u64,
         /// Expected time until the end of the session, or of the analysis, nanoseconds.
-        left_ns: u64,
-        /// Expected time of later analyses, which follow if tests are inconclusive, nanoseconds.
-        further_ns: u64,
-    },
-    /// The server of a program is not ready yet, reported every second; then that it is.
-    Waiting {
-        /// Its sign.
-        ready: &'a ReadyWhen,
-        /// The time until its run fails, nanoseconds; 0: it is ready.
         left_ns: u64,
     },
     /// An analysis is complete.

@@ -95,16 +95,6 @@ fn delivered(end: &EndReport) -> u64 {
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool) -> Option<TrialResult> {
-    measure_with_waits(pool, setup, stop, &mut |_| {})
-}
-
-/// The same; `waiting` is called every second while the server of a program is not ready, with the rest of its time, nanoseconds.
-pub(crate) fn measure_with_waits(
-    pool: &mut EndPool,
-    setup: &Setup,
-    stop: &AtomicBool,
-    waiting: &mut dyn FnMut(u64),
-) -> Option<TrialResult> {
     // An emulated link's networks are not visible in this one.
     let transport = setup.spec.transport().filter(|_| setup.spec.emulated_link().is_none());
     let counted = ProtocolCounts::read(transport);
@@ -135,7 +125,7 @@ pub(crate) fn measure_with_waits(
     }
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-    let mut answers = script.collect(pool, WaitTimes { window_ns, due, patience }, stop, waiting)?;
+    let mut answers = script.collect(pool, WaitTimes { window_ns, due, patience }, stop)?;
     let mut machine = machine_use(before.as_ref());
     let joined = checked_link(pool, link.as_ref(), machine.as_mut());
     script.collect_late(pool, patience, &mut answers);
@@ -199,11 +189,8 @@ impl PathLoad {
             return (outcome, false);
         }
         let PathLoad { setup, script } = self;
-        let Some(load) =
-            script.collect(pool, WaitTimes { window_ns: 0, due: LATE, patience }, &AtomicBool::new(false), &mut |_| {})
-        else {
-            return (outcome, false);
-        };
+        let times = WaitTimes { window_ns: 0, due: LATE, patience };
+        let Some(load) = script.collect(pool, times, &AtomicBool::new(false)) else { return (outcome, false) };
         let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));
         calls.by_role.extend(load.by_role);
         (named(of_load), true)

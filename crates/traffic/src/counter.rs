@@ -6,8 +6,8 @@
 
 #[cfg(debug_assertions)]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(debug_assertions)]
 use std::thread::ThreadId;
 
@@ -110,29 +110,6 @@ fn plus<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
     std::array::from_fn(|place| one[place].wrapping_add(other[place]))
 }
 
-// Bytes that the measuring ends of this process have moved by now, for a listing that is printed while a trial runs.
-//
-// Off unless a listing was asked for. Each meter then adds to a counter of its own once a lap. Ends that are processes of their
-// own are not counted here.
-
-static IS_ON: AtomicBool = AtomicBool::new(false);
-static MOVED: LazyLock<Arc<Total<1>>> = LazyLock::new(Arc::default);
-
-/// Lets meters that are made from now on add to the total.
-pub fn switch_on() {
-    IS_ON.store(true, Ordering::Relaxed);
-}
-
-/// One meter's counter. `None`: no listing was asked for.
-pub(crate) fn place() -> Option<ThreadCounter<1>> {
-    IS_ON.load(Ordering::Relaxed).then(|| MOVED.counter())
-}
-
-/// Bytes of all meters so far. It never falls.
-pub fn total() -> u64 {
-    MOVED.sums()[0]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,22 +144,5 @@ mod tests {
         let second = std::thread::scope(|scope| scope.spawn(|| counter.add([1])).join());
         assert!(second.is_err());
         assert_eq!(total.sums(), [1]);
-    }
-}
-
-#[cfg(test)]
-mod live_bytes_tests {
-    use super::*;
-
-    #[test]
-    fn bytes_of_meters_that_are_gone_stay() {
-        switch_on();
-        let before = total();
-        let place = place().unwrap();
-        place.add([5]);
-        assert!(total() >= before + 5);
-        drop(place);
-        // Other tests of this process may count meanwhile.
-        assert!(total() >= before + 5);
     }
 }

@@ -62,8 +62,6 @@ pub enum Reply {
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.
     Ready,
-    /// The server of a program is not ready yet, and has this time left, nanoseconds.
-    Waiting(u64),
     /// The sink's windows have closed; it drains the remaining data.
     Closed,
     /// The trial succeeded.
@@ -81,7 +79,6 @@ impl Reply {
             Reply::Hello(_) => "hello",
             Reply::Listening(_) => "listening",
             Reply::Ready => "ready",
-            Reply::Waiting(_) => "waiting",
             Reply::Closed => "closed",
             Reply::Done(_) => "done",
             Reply::Skipped(_) => "skipped",

@@ -17,7 +17,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{RunDelay, Usage, process_usage, thread_usage};
 use bytegauge_sys::socket_memory::queued_out;
 
-use crate::counter::{ThreadCounter, Total};
+use crate::counter::Total;
 use crate::setup::TransferLimit;
 use crate::tally::{Phase, Tally};
 
@@ -70,8 +70,6 @@ pub struct Meter {
     shared: Option<MeterShared>,
     /// The limit of the end, and the bytes of this meter that were counted against it.
     tied: Option<(Arc<TransferLimit>, u64)>,
-    /// Where the bytes are shown while the trial runs, if a listing was asked for, and those that were added there.
-    live: Option<(ThreadCounter<1>, u64)>,
 }
 
 /// State from which the edges of a shared window are computed.
@@ -180,11 +178,6 @@ impl Meter {
         self.tied = limit.map(|limit| (limit, counted));
     }
 
-    /// Shows the bytes in a listing while the trial runs.
-    pub(crate) fn show_live(&mut self, live: Option<ThreadCounter<1>>) {
-        self.live = live.map(|live| (live, 0));
-    }
-
     /// Calls until the next clock read.
     #[inline]
     pub fn lap_calls(&self) -> u64 {
@@ -256,11 +249,6 @@ impl Meter {
             self.take_up(now_ns);
         }
         self.bin(now_ns);
-        if let Some((live, shown)) = self.live.take() {
-            let total = self.total_bytes();
-            live.add([total - shown]);
-            self.live = Some((live, total));
-        }
         let phase = self.phase();
         let opens = self.opened.is_none() && now_ns >= self.open_at_ns;
         if opens {

@@ -79,10 +79,8 @@ pub fn group() -> Arg {
 }
 
 pub fn interval() -> Arg {
-    valued("interval", "TIME", "Print the course of trials in steps, such as 1s").details(
-        "of a stream a line for each step while it runs; at the end the last trial per connection and in sum, if it took \
-         a second or more",
-    )
+    valued("interval", "TIME", "Print the course of the last trial in steps, such as 1s")
+        .details("per connection and in sum, if it took a second or more")
 }
 
 pub fn strict() -> Arg {

@@ -138,15 +138,10 @@ fn until_conclusive_continues_to_the_end() {
     let raw = check_blocks(&bench, 6 << (last - 1), last);
     let saved = raw.session["notes"].to_string().contains(" saved");
     assert_eq!(saved, settled, "{}", raw.session["notes"]);
-    // The time of later analyses is shown from the first on.
     let lines = ran.json_lines();
-    let trials = || lines.iter().filter(|line| line["event"] == "trial" && line["stage"] == "confirm");
-    let further = |line: Option<&Value>| line.and_then(|line| line["further_ns"].as_u64());
     let stages: Vec<u64> =
         lines.iter().filter(|line| line["stage"] == "confirm").filter_map(|line| line["blocks"].as_u64()).collect();
     assert_eq!(stages, [6, 6, 12][..last as usize], "{lines:?}");
-    assert!(further(trials().next()).is_some_and(|ns| ns > 0), "{:?}", trials().next());
-    assert!(last < 3 || further(trials().next_back()) == Some(0), "{:?}", trials().next_back());
 }
 
 #[test]

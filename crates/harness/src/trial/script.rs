@@ -134,16 +134,10 @@ impl Script {
     }
 
     /// Waits for the counts of the ends: those that do not measure get the command to stop. `None` if `stop` was set.
-    pub(super) fn collect(
-        &self,
-        pool: &mut EndPool,
-        times: WaitTimes,
-        stop: &AtomicBool,
-        waiting: &mut dyn FnMut(u64),
-    ) -> Option<Answers> {
+    pub(super) fn collect(&self, pool: &mut EndPool, times: WaitTimes, stop: &AtomicBool) -> Option<Answers> {
         let patience = times.patience;
         let first = match pool.end(self.measures) {
-            Ok(end) => reply_or_stop(end, times, stop, waiting)?,
+            Ok(end) => reply_or_stop(end, times, stop)?,
             Err(error) => Err(error),
         };
         if self.both {
@@ -251,12 +245,7 @@ fn ready(end: &mut Channel) -> Result<(), Outcome> {
 
 /// Waits for the end that measures. A short trial is always waited for; a long one is checked periodically, so that
 /// an interrupt does not take minutes. `None` if the user wants to stop.
-fn reply_or_stop(
-    end: &mut Channel,
-    times: WaitTimes,
-    stop: &AtomicBool,
-    waiting: &mut dyn FnMut(u64),
-) -> Option<Result<Reply, ChannelError>> {
+fn reply_or_stop(end: &mut Channel, times: WaitTimes, stop: &AtomicBool) -> Option<Result<Reply, ChannelError>> {
     let WaitTimes { window_ns, due, patience } = times;
     if window_ns < LONG_NS {
         return Some(end.reply_due(due, patience));
@@ -273,8 +262,6 @@ fn reply_or_stop(
                 }
             }
             Err(ChannelError::Silent(_)) if began.elapsed() < patience => {}
-            Ok(Reply::Waiting(left_ns)) if !stop.load(Ordering::Relaxed) => waiting(left_ns),
-            Ok(Reply::Waiting(_)) => return None,
             reply => return Some(reply),
         }
     }

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport};
+use bytegauge_model::{EndCounts, EndReport, EngineReport, FlowReport};
 use bytegauge_sys::clock::monotonic_ns;
 
+use crate::EndError;
 use crate::call::{ClientCounts, Samples};
 use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use crate::engine::Stop;
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::setup::{Setup, TransferLimit};
-use crate::{EndError, counter};
 
 /// The result of an end.
 #[derive(Debug, Default)]
@@ -172,10 +172,6 @@ pub(super) fn meter(setup: &Setup, flows: usize, until_stopped: bool, (began_ns,
     let schedule = Schedule { warmup_ns, window_ns, until_stopped };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
     meter.limit_by(flags.limit.clone());
-    if !until_stopped && setup.engine() != Engine::Null {
-        // The end that measures: its bytes count once. The harness's own loop moves none.
-        meter.show_live(counter::place());
-    }
     if flows > 1 {
         meter.share_window(began_ns);
     }

@@ -148,10 +148,7 @@ fn run_program(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option
         return Ok(None);
     }
     // A command meanwhile, or a closed channel, means that the result is not wanted.
-    let report = program::run(setup, io::stdin().as_fd(), &mut |left_ns| {
-        // A closed channel stops the run by itself.
-        peer.reply(Reply::Waiting(left_ns));
-    })?;
+    let report = program::run(setup, io::stdin().as_fd())?;
     Ok(Some(EndResult { report, ..EndResult::default() }))
 }
 

@@ -67,9 +67,6 @@ impl Setup {
 /// The context of an error if a process cannot become a supervisor.
 pub(crate) const SUPERVISING: &str = "supervising programs";
 
-/// How often the wait for a server is reported.
-const WAIT_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Interval between checks whether a server listens.
 const ASK_READY: Duration = Duration::from_millis(2);
 
@@ -86,12 +83,11 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
     (answer, until_asked_again(asked.elapsed()))
 }
 
-/// Runs a task once. A byte on `stop_requested`, or closing it, stops the task. `waiting` is called every second while the server is
-/// not ready, with the rest of its time, nanoseconds; then once with 0 when it is ready.
+/// Runs a task once. A byte on `stop_requested`, or closing it, stops the task.
 ///
 /// # Errors
 /// The error; all started processes have been ended then too.
-pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
+pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, EndError> {
     // From here on this process outlives its parent, whose end it notices by that of its input.
     let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
     let task = setup.program.as_ref().ok_or_else(|| EndError::Impossible("a trial without a program".into()))?;
@@ -127,7 +123,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let seen = || filters().map(FilteredSockets::seen).reduce(SocketsSeen::plus);
     let is_watched = changes.is_some_and(|changes| changes.watches);
     let before = NamespaceCounts::before(run.tables()).filter(|_| run.command_filter.is_some());
-    let mut report = run.all(waiting).map_err(|error| match (error, seen().filter(|_| is_watched)) {
+    let mut report = run.all().map_err(|error| match (error, seen().filter(|_| is_watched)) {
         // A program that is too slow to be measured shows why it waits.
         (EndError::Program(reason), Some(seen)) => {
             let waits = seen.waits.diagnoses().into_iter().map(|one| format!(". Until then, {}", one.text));
@@ -170,7 +166,7 @@ struct ProgramRun<'a> {
 }
 
 impl ProgramRun<'_> {
-    fn all(&self, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
+    fn all(&self) -> Result<EndReport, EndError> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
         let events = Events::of(&self.task.metric, self.tables())?;
@@ -182,7 +178,7 @@ impl ProgramRun<'_> {
             self.rate_by_cpu(&mut report);
             return Ok(report);
         };
-        let mut server = self.start(task, waiting)?;
+        let mut server = self.start(task)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = process_tree::used().map_or(0, |used| used.cpu_ns);
         let traffic = NamespaceCounts::before(self.tables()).filter(|_| matches!(task.ready, ReadyWhen::Tcp(_)));
@@ -284,7 +280,7 @@ impl ProgramRun<'_> {
         }
     }
 
-    fn start(&self, task: &ServerTask, waiting: &mut dyn FnMut(u64)) -> Result<Program, EndError> {
+    fn start(&self, task: &ServerTask) -> Result<Program, EndError> {
         if let ReadyWhen::Tcp(port) = task.ready
             && listening::at_port(self.tables(), port)
         {
@@ -298,17 +294,9 @@ impl ProgramRun<'_> {
         let mut server = Program::start("the server", &task.command, &self.cpus(EndRole::Server), how)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns());
         let sign = task.ready.clone();
-        let (mut reported, mut has_reported) = (Instant::now(), false);
         loop {
-            if reported.elapsed() >= WAIT_REPORT_INTERVAL {
-                (reported, has_reported) = (Instant::now(), true);
-                waiting(until.saturating_duration_since(reported).as_nanos() as u64);
-            }
             let (ready, pause) = ask(|| is_ready(self.tables(), &sign, &server));
             if ready? {
-                if has_reported {
-                    waiting(0);
-                }
                 return Ok(server);
             }
             if first_to_end(&mut [&mut server], self.stop_requested, Instant::now() + pause)?.is_some() {

@@ -82,20 +82,15 @@ fn without_fast_open(setup: &Setup, answers: &Answers) -> Option<String> {
 /// That a connection of MPTCP carried TCP, at whichever end: another transport was measured than was requested.
 fn fell_back(answers: &Answers) -> Option<String> {
     let reports = answers.by_role.iter().filter_map(|(role, answer)| Some((role, answer.report.as_ref()?)));
-    for (role, report) in reports {
+    let mut fallen = reports.map(|(role, report)| {
         let flows = report.flows.iter().filter(|flow| flow.tcp.as_ref().is_some_and(|tcp| tcp.mptcp == Some(false)));
-        match flows.count() {
-            0 => {}
-            count => {
-                return Some(format!(
-                    "{count} of {} connections of the {role} fell back from MPTCP to TCP: measure with --transport tcp, or see \
-                     nstat -az 'MPTcpExt*' for the cause",
-                    report.flows.len()
-                ));
-            }
-        }
-    }
-    None
+        (role, flows.count(), report.flows.len())
+    });
+    let (role, count, all) = fallen.find(|(_, count, _)| *count > 0)?;
+    Some(format!(
+        "{count} of {all} connections of the {role} fell back from MPTCP to TCP: measure with --transport tcp, or see \
+         nstat -az 'MPTcpExt*' for the cause"
+    ))
 }
 
 /// A requested mode that did not run fails the trial.
