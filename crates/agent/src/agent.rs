@@ -2,17 +2,20 @@
 //!
 //! One thread listens and serves all unproven connections ([`ProvenListener`]). A proven caller gets a thread; there are at
 //! most [`CALLERS_MAX`] of them.
+//!
+//! Also the places for sessions that run at once: one by default, since two disturb each other.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::Place;
 use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_traffic::{EndError, agent_callers, relay};
+use bytegauge_model::Nanos;
+use bytegauge_traffic::{EndError, agent_callers, lock, relay};
 use bytegauge_wire::Key;
 use serde_json::Value;
 
@@ -20,7 +23,6 @@ use crate::limits::Limits;
 use crate::log::{Class, Log};
 use crate::protocol::VERSION;
 use crate::session;
-use crate::session_slots::{SessionRegistry, Slots};
 use crate::unproven::{ListenerEvent, PendingOutcome, ProvenCaller, ProvenListener};
 
 /// Most proven callers at a time, measuring ones included.
@@ -48,7 +50,6 @@ pub struct AgentSetup {
 pub(super) struct AgentState {
     pub(super) setup: AgentSetup,
     pub(super) slots: Arc<Slots>,
-    pub(super) registry: SessionRegistry,
     /// The port at which ends listen: the agent's own, or 0 for any.
     pub(super) data_port: u16,
     /// Relay methods that this machine lacks, with the reason.
@@ -87,7 +88,6 @@ impl Agent {
         let port = listener.place()?.port();
         let state = AgentState {
             slots: Slots::new(setup.limits.sessions),
-            registry: SessionRegistry::default(),
             data_port: if shares_port { port } else { 0 },
             missing_relays: missing_relays(),
             log: Log::new(setup.log),
@@ -162,5 +162,119 @@ impl AgentState {
         if let Err(error) = thread.spawn(serve) {
             self.log.enter(Class::Refused, peer, &format!("was refused: no thread can be created ({error})"));
         }
+    }
+}
+
+// Limits the sessions that run at once.
+
+/// How long a caller waits for a place before it is refused: a session killed a moment ago occupies its place until its end
+/// has ended.
+const LEAVING: Duration = Duration::from_secs(3);
+
+/// The places of an agent.
+#[derive(Debug)]
+pub(super) struct Slots {
+    max: usize,
+    taken: Mutex<Vec<Holder>>,
+    left: Condvar,
+}
+
+#[derive(Debug)]
+struct Holder {
+    number: u64,
+    peer: IpAddr,
+    until: Instant,
+}
+
+/// A place; dropping it frees it.
+#[derive(Debug)]
+pub(super) struct AgentSlot {
+    number: u64,
+    slots: Arc<Slots>,
+}
+
+impl Slots {
+    pub(super) fn new(max: usize) -> Arc<Slots> {
+        Arc::new(Slots { max, taken: Mutex::default(), left: Condvar::new() })
+    }
+
+    /// Takes a place for this long, and waits a moment for one to become free.
+    ///
+    /// # Errors
+    /// The session that occupies the place, and for how long.
+    pub(super) fn take(self: &Arc<Slots>, number: u64, peer: IpAddr, lasts: Duration) -> Result<AgentSlot, String> {
+        self.take_within(LEAVING, (number, peer, lasts))
+    }
+
+    fn take_within(
+        self: &Arc<Slots>,
+        patience: Duration,
+        (number, peer, lasts): (u64, IpAddr, Duration),
+    ) -> Result<AgentSlot, String> {
+        let taken = lock(&self.taken);
+        let is_full = |taken: &mut Vec<Holder>| taken.len() >= self.max;
+        let waited = self.left.wait_timeout_while(taken, patience, is_full);
+        let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if taken.len() < self.max {
+            taken.push(Holder { number, peer, until: now + lasts });
+            return Ok(AgentSlot { number, slots: Arc::clone(self) });
+        }
+        let soonest = taken.iter().min_by_key(|holder| holder.until);
+        Err(soonest.map_or_else(
+            || "the agent allows no session".into(),
+            |holder| {
+                // In whole seconds: it is an estimate.
+                let left = holder.until.saturating_duration_since(now).as_secs() + 1;
+                format!(
+                    "the agent is busy until {} from now, with a session of {}: two would disturb each other; try again \
+                     then, or start the agent with --max-sessions 2",
+                    Nanos(left * 1_000_000_000),
+                    holder.peer
+                )
+            },
+        ))
+    }
+}
+
+impl Drop for AgentSlot {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.slots.taken);
+        taken.retain(|holder| holder.number != self.number);
+        self.slots.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn place_is_exclusive_and_freed() {
+        let slots = Slots::new(1);
+        let first = slots.take(1, PEER, MINUTE).unwrap();
+        let busy = slots.take_within(Duration::ZERO, (2, PEER, MINUTE)).unwrap_err();
+        assert!(busy.contains("busy until") && busy.contains("192.0.2.7"), "{busy}");
+        drop(first);
+        let _second = slots.take(3, PEER, MINUTE).unwrap();
+        assert!(Slots::new(0).take_within(Duration::ZERO, (4, PEER, MINUTE)).is_err());
+    }
+
+    #[test]
+    fn next_caller_waits_for_a_leaving_one() {
+        let slots = Slots::new(1);
+        let first = slots.take(1, PEER, MINUTE).unwrap();
+        let comes = {
+            let slots = Arc::clone(&slots);
+            std::thread::spawn(move || slots.take_within(MINUTE, (2, PEER, MINUTE)).is_ok())
+        };
+        drop(first);
+        assert!(comes.join().unwrap());
     }
 }

@@ -1,9 +1,8 @@
 //! The link to an agent: one session there, and the ends started in it.
 //!
-//! A line that breaks is re-established within a moment and loses nothing: the session continues. If the session is over, the
-//! next request for an end begins a new one; results so far are in the store.
+//! If the session is over, because its line broke or the agent ended it, the next request for an end begins a new one; results so
+//! far are in the store.
 
-use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,8 +12,7 @@ use std::time::{Duration, Instant};
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use thiserror::Error;
 
-use crate::outbox::{OutgoingPost, watch};
-use crate::protocol::{Ask, NumberedMessage, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
+use crate::protocol::{self, Ask, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, watch};
 use bytegauge_traffic::lock;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::{RemoteError, RemoteFacts, RemoteHost};
@@ -25,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Longest time of an agent to answer in a session that runs: its host may be stopped, which no connection shows.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// Pause between two attempts to re-establish a broken line.
+/// Pause before another attempt for a line that breaks before the agent's welcome.
 const REST: Duration = Duration::from_millis(50);
 
-/// Attempts for a line that breaks before the agent's welcome, each after twice the pause.
+/// Further attempts, each after twice the pause.
 const RESETS: u32 = 6;
 
 /// How long a closed session may still occupy the agent's place.
@@ -54,16 +52,10 @@ pub enum FarError {
 /// One session at an agent.
 #[derive(Debug)]
 pub struct AgentLink {
-    call: AgentCall,
-    state: Mutex<LinkState>,
-}
-
-/// The agent that is called, and the request that begins or continues a session.
-#[derive(Clone, Debug)]
-struct AgentCall {
     agent: SocketAddr,
     key: Key,
     ask: Ask,
+    state: Mutex<LinkState>,
 }
 
 #[derive(Debug)]
@@ -85,9 +77,7 @@ struct Live {
 /// State shared by the sending and the receiving side of a session.
 #[derive(Debug)]
 struct LinkShared {
-    /// Continues the session over another line.
-    call: AgentCall,
-    post: Mutex<OutgoingPost<ToAgent>>,
+    sender: Mutex<Sender>,
     heard: Mutex<LinkReplies>,
 }
 
@@ -99,8 +89,6 @@ struct LinkReplies {
     /// A question was not answered in time, and no message has come since.
     unanswered: bool,
     lost: Option<String>,
-    /// How long this side waits for the agent, once it leaves.
-    leaving: Option<Instant>,
     /// Whether the session itself is over.
     over: bool,
 }
@@ -125,9 +113,7 @@ struct Met {
     sender: Sender,
     receiver: Receiver,
     near: IpAddr,
-    /// The last message that the agent has received.
-    heard: u64,
-    welcome: Welcome,
+    facts: RemoteFacts,
 }
 
 impl AgentLink {
@@ -136,51 +122,66 @@ impl AgentLink {
     /// # Errors
     /// [`FarError`] with the next step: no answer, another key or version, or the agent is busy.
     pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<AgentLink, FarError> {
-        let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
+        let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns };
         let state = Mutex::new(LinkState { live: None, ends: 0, facts: None });
-        let link = AgentLink { call: AgentCall { agent, key: key.clone(), ask }, state };
+        let link = AgentLink { agent, key: key.clone(), ask, state };
         link.connect(&mut lock(&link.state), PATIENCE)?;
         Ok(link)
     }
 
-    fn send(&self, word: ToAgent) -> bool {
+    fn send(&self, word: &ToAgent) -> bool {
         lock(&self.state).live.as_ref().is_some_and(|live| !live.heard().over && live.send(word).is_ok())
     }
 
     fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
         let deadline = Instant::now() + patience;
-        let mut met = self.call.meet(0, deadline);
+        let mut met = self.meet(deadline);
         let mut resets = 0;
         // The agent's port may briefly be occupied by an end, or its queue be full.
         while resets < RESETS && matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
             std::thread::sleep(REST * (1 << resets));
             resets += 1;
-            met = self.call.meet(0, deadline);
+            met = self.meet(deadline);
         }
-        let Met { sender, receiver, near, welcome, .. } = met?;
-        let Welcome { facts, session } = welcome;
-        let shared = Arc::new(LinkShared {
-            call: AgentCall { ask: Ask { session: Some(session), ..self.call.ask.clone() }, ..self.call.clone() },
-            post: Mutex::new(OutgoingPost::new(sender)),
-            heard: Mutex::default(),
-        });
+        let Met { sender, receiver, near, facts } = met?;
+        let shared = Arc::new(LinkShared { sender: Mutex::new(sender), heard: Mutex::default() });
         let hears = Arc::clone(&shared);
         let listener = std::thread::Builder::new().name("far-replies".into());
         let listener =
-            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.call.agent, error))?;
+            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.agent, error))?;
         state.live = Some(Live { shared, near, listener: Some(listener) });
         state.facts = Some(Arc::new(facts));
         Ok(())
+    }
+
+    /// Establishes a line before a deadline, asks to begin a session, and takes the agent's welcome.
+    fn meet(&self, deadline: Instant) -> Result<Met, FarError> {
+        let agent = self.agent;
+        let silent = |error| FarError::Silent(agent, error);
+        let line = |error| FarError::Line(agent, error);
+        // A timeout of 0 would mean none.
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
+        let near = stream.local_addr().map_err(silent)?.ip();
+        watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
+        let (mut sender, mut receiver) = connect(stream, &self.key, VERSION, deadline).map_err(line)?;
+        sender.send(&ToAgent::Ask(self.ask.clone())).map_err(line)?;
+        let word = receiver.receive::<ToHome>(WELCOME_MAX, Some(deadline)).map_err(line)?;
+        match word.within_caps().map_err(line)? {
+            ToHome::Welcome(facts) => Ok(Met { sender, receiver, near, facts: *facts }),
+            ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
+            _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
+        }
     }
 }
 
 impl RemoteHost for AgentLink {
     fn agent(&self) -> SocketAddr {
-        self.call.agent
+        self.agent
     }
 
     fn near(&self) -> IpAddr {
-        let loopback = if self.call.agent.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let loopback = if self.agent.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         lock(&self.state).live.as_ref().map_or(loopback, |live| live.near)
     }
 
@@ -210,8 +211,8 @@ impl RemoteHost for AgentLink {
                 let mut heard = live.heard();
                 (heard.by, heard.lost) = (Some((end, outbox)), None);
             }
-            let sent = live.send(ToAgent::Start(end));
-            sent.map_err(|error| FarError::Line(self.call.agent, error))?;
+            let sent = live.send(&ToAgent::Start(end));
+            sent.map_err(|error| FarError::Line(self.agent, error))?;
         }
         Ok((end, replies))
     }
@@ -225,7 +226,7 @@ impl RemoteHost for AgentLink {
                 return None;
             }
             live.heard().used = Some(outbox);
-            live.send(ToAgent::Used).ok()?;
+            live.send(&ToAgent::Used).ok()?;
             Arc::clone(&live.shared)
         };
         let answer = used.recv_timeout(ANSWER);
@@ -238,7 +239,7 @@ impl RemoteHost for AgentLink {
     }
 
     fn tell(&self, end: u64, command: Command) -> bool {
-        self.send(ToAgent::Tell(end, Box::new(command)))
+        self.send(&ToAgent::Tell(end, Box::new(command)))
     }
 
     fn finish(&self, end: u64) {
@@ -247,7 +248,7 @@ impl RemoteHost for AgentLink {
             heard.by = heard.by.take().filter(|(number, _)| *number != end);
         }
         // Not needed by an end that is gone.
-        let _ = self.send(ToAgent::End(end));
+        let _ = self.send(&ToAgent::End(end));
     }
 
     fn lost(&self) -> String {
@@ -257,38 +258,13 @@ impl RemoteHost for AgentLink {
     }
 }
 
-impl AgentCall {
-    /// Establishes a line before a deadline, asks to begin or continue a session, and takes the agent's welcome. `heard` is the number
-    /// of the last message received.
-    fn meet(&self, heard: u64, deadline: Instant) -> Result<Met, FarError> {
-        let agent = self.agent;
-        let silent = |error| FarError::Silent(agent, error);
-        let line = |error| FarError::Line(agent, error);
-        // A timeout of 0 would mean none.
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
-        let near = stream.local_addr().map_err(silent)?.ip();
-        watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
-        let (mut sender, mut receiver) = connect(stream, &self.key, VERSION, deadline).map_err(line)?;
-        sender.send(&NumberedMessage(0, heard, ToAgent::Ask(self.ask.clone()))).map_err(line)?;
-        let NumberedMessage(_, heard, word) =
-            receiver.receive::<NumberedMessage<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
-        match word.within_caps().map_err(line)? {
-            ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
-            ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
-            _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
-        }
-    }
-}
-
 impl Live {
     fn heard(&self) -> MutexGuard<'_, LinkReplies> {
         lock(&self.shared.heard)
     }
 
-    fn send(&self, word: ToAgent) -> Result<(), LineError> {
-        // A command that is too long is dropped: the agent receives nothing, and the end is given up.
-        lock(&self.shared.post).send(word, |_| ToAgent::End(0))
+    fn send(&self, word: &ToAgent) -> Result<(), LineError> {
+        protocol::send(&mut lock(&self.shared.sender), word, None)
     }
 }
 
@@ -297,17 +273,16 @@ impl Drop for Live {
     fn drop(&mut self) {
         let deadline = {
             let mut heard = self.heard();
+            heard.by = None;
             // A stopped agent ends nothing.
-            let deadline = Instant::now() + if heard.unanswered { Duration::ZERO } else { LEAVING };
-            (heard.by, heard.leaving) = (None, Some(deadline));
-            deadline
+            Instant::now() + if heard.unanswered { Duration::ZERO } else { LEAVING }
         };
-        lock(&self.shared.post).end();
+        lock(&self.shared.sender).end();
         let Some(listener) = self.listener.take() else { return };
         while !listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        lock(&self.shared.post).break_off();
+        lock(&self.shared.sender).hang_up();
         let _ = listener.join();
     }
 }
@@ -316,28 +291,8 @@ impl LinkShared {
     /// Receives from the agent until the session is over.
     fn listen(&self, mut receiver: Receiver) {
         let why = loop {
-            let word = match receiver.receive::<NumberedMessage<ToHome>>(REPLY_MAX, None) {
-                Ok(NumberedMessage(number, heard, word)) => {
-                    let is_new = lock(&self.post).hear(number, heard);
-                    match is_new.and_then(|is_new| Ok(is_new.then_some(word.within_caps()?))) {
-                        Ok(Some(word)) => word,
-                        Ok(None) => continue,
-                        Err(error) => break error.to_string(),
-                    }
-                }
-                // The agent ended the session, as requested.
-                Err(LineError::Broken(error))
-                    if error.kind() == ErrorKind::UnexpectedEof && self.leaving().is_some() =>
-                {
-                    break error.to_string();
-                }
-                Err(error @ LineError::Broken(_)) => match self.taken_up() {
-                    Some(other) => {
-                        receiver = other;
-                        continue;
-                    }
-                    None => break error.to_string(),
-                },
+            let word = match receiver.receive::<ToHome>(REPLY_MAX, None).and_then(ToHome::within_caps) {
+                Ok(word) => word,
                 Err(error) => break error.to_string(),
             };
             lock(&self.heard).unanswered = false;
@@ -363,51 +318,10 @@ impl LinkShared {
                 ToHome::Welcome(_) => break "it welcomes twice".into(),
             }
         };
-        lock(&self.post).break_off();
+        lock(&self.sender).hang_up();
         let mut heard = lock(&self.heard);
         heard.lost = Some(why);
         (heard.by, heard.used, heard.over) = (None, None, true);
-    }
-
-    /// How long to wait for the agent, if this side is leaving.
-    fn leaving(&self) -> Option<Instant> {
-        lock(&self.heard).leaving
-    }
-
-    /// Continues the session over another line, trying for as long as the agent keeps the session. A side that is leaving
-    /// reports it there: otherwise the agent would wait for it and refuse the next caller.
-    fn taken_up(&self) -> Option<Receiver> {
-        let kept_until = {
-            let mut post = lock(&self.post);
-            post.break_off();
-            post.kept_until()
-        };
-        loop {
-            let until = self.leaving().map_or(kept_until, |leaving| leaving.min(kept_until));
-            let heard = lock(&self.post).heard();
-            if Instant::now() >= until {
-                return None;
-            }
-            match self.call.meet(heard, until) {
-                Ok(Met { sender, receiver, heard, .. }) => {
-                    let mut post = lock(&self.post);
-                    // Leaving closes this line only, never a later one.
-                    if Instant::now() >= until {
-                        return None;
-                    }
-                    post.take_up(sender, heard);
-                    drop(post);
-                    if self.leaving().is_some() {
-                        lock(&self.post).end();
-                    }
-                    return Some(receiver);
-                }
-                // The agent ended the session or stopped.
-                Err(FarError::Refused(..)) => return None,
-                Err(FarError::Silent(_, error)) if error.kind() == ErrorKind::ConnectionRefused => return None,
-                Err(_) => std::thread::sleep(REST),
-            }
-        }
     }
 }
 

@@ -13,11 +13,9 @@ mod agent_link;
 pub mod fuzzing;
 mod limits;
 mod log;
-mod outbox;
 mod protocol;
 mod session;
 mod session_counts;
-mod session_slots;
 mod unproven;
 
 pub use agent::{Agent, AgentSetup};

@@ -1,16 +1,24 @@
-//! The messages between this host and an agent. Each is sent in a [`NumberedMessage`], which numbers it.
+//! The messages between this host and an agent.
+//!
+//! Also the detection of a peer that disappears silently.
+
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use bytegauge_model::escape;
 use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_traffic::RemoteFacts;
+use bytegauge_sys::option;
+use bytegauge_sys::tcp_info::tcp_info;
 use bytegauge_traffic::address::Address;
 use bytegauge_traffic::message::{Command, Reply};
-use bytegauge_traffic::path::Ticket;
-use bytegauge_wire::{LineError, MESSAGE_MAX};
+use bytegauge_traffic::{EndError, RemoteFacts};
+use bytegauge_wire::{LineError, MESSAGE_MAX, Sender};
 use serde::{Deserialize, Serialize};
+use socket2::{SockRef, TcpKeepalive};
 
 /// The version of these messages and of the line. An agent of another version is not used.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Longest message that an agent accepts, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
@@ -44,10 +52,6 @@ pub(super) fn program(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect()
 }
 
-/// A message with its number (from 1; 0 for messages that are not kept), and the last number received from the other side.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct NumberedMessage<T>(pub(super) u64, pub(super) u64, pub(super) T);
-
 /// Messages to an agent. Ends are numbered, so that replies of one that was given up are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -71,17 +75,14 @@ pub(super) struct Ask {
     pub(super) program: String,
     /// Its expected length, nanoseconds.
     pub(super) duration_ns: u64,
-    /// The session to continue, whose line broke.
-    #[serde(default)]
-    pub(super) session: Option<Ticket>,
 }
 
 /// Messages from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToHome {
-    /// The session begins.
-    Welcome(Box<Welcome>),
+    /// The session begins; the agent describes itself.
+    Welcome(Box<RemoteFacts>),
     /// The session is refused or over. The line ends.
     Refused(String),
     /// A reply of an end.
@@ -92,24 +93,12 @@ pub(super) enum ToHome {
     Used(u64),
 }
 
-/// An agent's description of itself.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Welcome {
-    #[serde(flatten)]
-    pub(super) facts: RemoteFacts,
-    /// The ticket by which the session continues after its line broke.
-    pub(super) session: Ticket,
-}
-
-impl Welcome {
-    /// The same within the caps.
-    pub(super) fn within_caps(self) -> Welcome {
-        let Welcome { mut facts, session } = self;
-        facts.program = program(&facts.program);
-        facts.missing_relays.retain(|method, _| RELAY_METHODS.iter().any(|row| row.name == method));
-        facts.missing_relays.values_mut().for_each(|why| *why = cut(std::mem::take(why)));
-        Welcome { facts, session }
-    }
+/// The facts within the caps.
+fn facts_within_caps(mut facts: RemoteFacts) -> RemoteFacts {
+    facts.program = program(&facts.program);
+    facts.missing_relays.retain(|method, _| RELAY_METHODS.iter().any(|row| row.name == method));
+    facts.missing_relays.values_mut().for_each(|why| *why = cut(std::mem::take(why)));
+    facts
 }
 
 impl ToHome {
@@ -119,7 +108,7 @@ impl ToHome {
     /// Unix socket of this host.
     pub(super) fn within_caps(self) -> Result<ToHome, LineError> {
         Ok(match self {
-            ToHome::Welcome(welcome) => ToHome::Welcome(Box::new(welcome.within_caps())),
+            ToHome::Welcome(facts) => ToHome::Welcome(Box::new(facts_within_caps(*facts))),
             ToHome::Refused(reason) => ToHome::Refused(cut(reason)),
             ToHome::Gone(end, how) => ToHome::Gone(end, cut(how)),
             ToHome::Heard(end, reply) => ToHome::Heard(
@@ -137,6 +126,62 @@ impl ToHome {
             ToHome::Used(ns) => ToHome::Used(ns),
         })
     }
+}
+
+/// Longest time for the last messages of a session whose time is up.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Sends a message by `until`, or a moment later. A line on which one cannot be sent is ended, which wakes the thread that receives; of
+/// one that is too long nothing was sent.
+///
+/// # Errors
+/// As [`Sender::send`].
+pub(super) fn send(sender: &mut Sender, word: &impl Serialize, until: Option<Instant>) -> Result<(), LineError> {
+    before_sending(sender);
+    let sent = match until {
+        Some(until) => sender.send_until(word, until.max(Instant::now() + LAST_WORDS)),
+        None => sender.send(word),
+    };
+    if !matches!(sent, Ok(()) | Err(LineError::TooLong { .. })) {
+        sender.hang_up();
+    }
+    sent
+}
+
+// Detects a peer that disappears silently, by the kernel alone, so that no timer runs during a trial.
+//
+// Two timers of the kernel share the work (tcp(7)). While nothing is in flight, keepalive probes the peer. While data is in
+// flight, keepalive pauses, and `TCP_USER_TIMEOUT` counts from the first retransmission: data sent to a peer that died a
+// moment ago would restart that time. [`before_sending`] therefore subtracts the time since the peer was last heard from.
+
+/// How long a peer may be silent before it counts as gone, ms.
+const SILENT_MS: u64 = 5_000;
+
+/// Least time that data may stay unacknowledged, ms: enough to retransmit a lost segment.
+const UNDER_WAY_MIN_MS: u64 = 1_000;
+
+/// Enables detection of a dead host or network: after 2 s of silence the kernel probes every second, and gives up after
+/// [`SILENT_MS`].
+pub(super) fn watch(stream: &TcpStream) -> Result<(), EndError> {
+    let socket = SockRef::from(stream);
+    let second = Duration::from_secs(1);
+    let probes = TcpKeepalive::new().with_time(2 * second).with_interval(second).with_retries(3);
+    let patience = Some(Duration::from_millis(SILENT_MS));
+    let watched = socket.set_tcp_keepalive(&probes).and_then(|()| socket.set_tcp_user_timeout(patience));
+    watched.map_err(EndError::io("watching for a silent peer"))
+}
+
+/// Limits how long the next data may stay unacknowledged.
+fn before_sending(line: &impl AsFd) {
+    let silent_ms = silence(line).as_millis().min(u128::from(SILENT_MS)) as u64;
+    let left_ms = (SILENT_MS - silent_ms).max(UNDER_WAY_MIN_MS);
+    // If it fails, a dead peer is detected later.
+    let _ = option::set(line.as_fd(), &option::USER_TIMEOUT.to(left_ms));
+}
+
+fn silence(line: &impl AsFd) -> Duration {
+    let last_ack_ms = tcp_info(line.as_fd()).ok().and_then(|info| info.last_ack_ms);
+    Duration::from_millis(last_ack_ms.unwrap_or(0).into())
 }
 
 #[cfg(test)]
@@ -172,15 +217,12 @@ mod tests {
 
     #[test]
     fn welcome_keeps_known_methods_and_a_short_program() {
-        let ticket = vec![7; 32];
         let missing = json!({"splice": "x".repeat(2 * TEXT_MAX), "no such method": "y"});
-        let welcome =
-            json!({"program": "1\u{1b}[2J".repeat(99), "machine": {}, "missing_relays": missing, "session": ticket});
+        let welcome = json!({"program": "1\u{1b}[2J".repeat(99), "machine": {}, "missing_relays": missing});
         let Ok(ToHome::Welcome(welcome)) = received(json!({"welcome": welcome})) else { panic!() };
-        assert_eq!(welcome.facts.program.len(), PROGRAM_MAX);
-        assert!(!welcome.facts.program.contains('\u{1b}'));
-        let kept: Vec<(&String, usize)> =
-            welcome.facts.missing_relays.iter().map(|(name, why)| (name, why.len())).collect();
+        assert_eq!(welcome.program.len(), PROGRAM_MAX);
+        assert!(!welcome.program.contains('\u{1b}'));
+        let kept: Vec<(&String, usize)> = welcome.missing_relays.iter().map(|(name, why)| (name, why.len())).collect();
         assert_eq!(kept, [(&"splice".to_owned(), TEXT_MAX)]);
     }
 
@@ -193,5 +235,61 @@ mod tests {
         {
             assert!(matches!(listening(at.clone()), Err(LineError::Garbled(_))), "{at}");
         }
+    }
+}
+
+#[cfg(test)]
+mod silent_peer_tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use bytegauge_sys::option::Value;
+    use bytegauge_wire::{FIRST_WORDS, Key, OpeningStep, Responder, connect};
+
+    use super::*;
+
+    fn timeout_ms(stream: &TcpStream) -> u64 {
+        match option::read(stream.as_fd(), option::USER_TIMEOUT) {
+            Ok(Value::Number(ms)) => ms,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn silence_counts_against_data_under_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _peer = listener.accept().unwrap();
+        watch(&stream).unwrap();
+        assert_eq!(timeout_ms(&stream), SILENT_MS);
+        // No message is sent meanwhile. The kernel counts in ticks of at most 10 ms.
+        std::thread::sleep(Duration::from_millis(300));
+        before_sending(&stream);
+        let left_ms = timeout_ms(&stream);
+        assert!((UNDER_WAY_MIN_MS..=SILENT_MS - 290).contains(&left_ms), "{left_ms}");
+    }
+
+    #[test]
+    fn blocked_peer_ends_with_its_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = Key::create(&folder.path().join("key")).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let soon = Instant::now() + Duration::from_secs(60);
+        let ours = key.clone();
+        let calling = std::thread::spawn(move || connect(TcpStream::connect(at).unwrap(), &ours, 1, soon).unwrap());
+        let (mut stream, mut responder) = (listener.accept().unwrap().0, Responder::new(&key, 1));
+        let mut first = [0; FIRST_WORDS];
+        stream.read_exact(&mut first).unwrap();
+        responder.take(&first[..responder.wants()]).unwrap();
+        let Ok(OpeningStep::Answer(answer)) = responder.take(&first[first.len() - responder.wants()..]) else {
+            panic!()
+        };
+        stream.write_all(&answer).unwrap();
+        let (mut sender, _receiver) = calling.join().unwrap();
+        // More than both socket buffers hold.
+        let sent = send(&mut sender, &"x".repeat(MESSAGE_MAX / 2), Some(Instant::now()));
+        // The deadline ends it, before the line counts as stuck.
+        assert!(matches!(sent, Err(LineError::Late)), "{sent:?}");
     }
 }

@@ -1,8 +1,7 @@
 //! One session at an agent: a line to its caller, and one end at a time, a process that takes commands.
 //!
 //! Every state has a deadline: that of the trial, or a minute between trials, and never more than the session's time. If the
-//! caller closes the line, it has left or died. A line that breaks otherwise may be re-established for a moment, while the
-//! trial continues and its replies are kept. However a session ends, its end is ended and its place is freed.
+//! line ends, the caller has left or died, or the path broke. However a session ends, its end is ended and its place is freed.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,17 +14,14 @@ use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_traffic::end::Channel;
 use bytegauge_traffic::message::{Command, Reply};
-use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::{RemoteFacts, agent_callers, lock};
 use bytegauge_wire::{LineError, Receiver, Sender};
 
-use crate::agent::AgentState;
+use crate::agent::{AgentSlot, AgentState};
 use crate::limits::{Between, Limits, nanos};
 use crate::log::Class;
-use crate::outbox::{OutgoingPost, watch};
-use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
+use crate::protocol::{self, Ask, COMMAND_MAX, ToAgent, ToHome, program, watch};
 use crate::session_counts::{AgentCounts, EndCommands, counted};
-use crate::session_slots::{AgentSlot, ControlLine, HostOutbox, RegisteredSession};
 use crate::unproven::ProvenCaller;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.
@@ -47,35 +43,21 @@ fn meet(state: &Arc<AgentState>, number: u64, caller: ProvenCaller) -> Result<St
     let here = caller.near().map_err(|error| error.to_string())?;
     let (mut sender, mut receiver) = caller.line().map_err(|error| error.to_string())?;
     let first = receiver.receive(COMMAND_MAX, Some(until)).map_err(|error| error.to_string())?;
-    let NumberedMessage(_, heard, ToAgent::Ask(ask)) = first else {
-        return Err("it did not ask for a session".into());
-    };
-    if let Some(ticket) = ask.session {
-        let line = Box::new(ControlLine { sender, receiver, heard });
-        let Err(mut line) = state.registry.take_up(ticket, peer.ip(), line) else {
-            return Ok("continues its session over a new line".into());
-        };
-        return Err(refuse(&mut line.sender, "the session to continue has ended here".into()));
-    }
-    let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
+    let ToAgent::Ask(ask) = first else { return Err("it did not ask for a session".into()) };
     let slot = match slot(state, number, peer, &ask) {
         Ok(slot) => slot,
         Err(reason) => return Err(refuse(&mut sender, reason)),
     };
     let begins = format!("measures (bytegauge {}, for up to {})", program(&ask.program), nanos(lasting(state, &ask)));
     state.log.enter(Class::Session, peer, &begins);
-    sender.send(&NumberedMessage(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
+    sender.send(&welcome(state)).map_err(|error| error.to_string())?;
     let began = Instant::now();
     let until = began + state.setup.limits.duration;
-    let outbox: HostOutbox = Arc::new(Mutex::new(OutgoingPost::new(sender).until(until)));
     let mut session = AgentSession {
         state,
         between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
-        ticket,
-        registered: state.registry.enter(ticket, peer.ip(), &outbox),
-        outbox,
+        outbox: Arc::new(HostOutbox { sender: Mutex::new(sender), until }),
         counted: Arc::default(),
-        until,
         end: None,
     };
     let over = session.serve(receiver);
@@ -86,31 +68,26 @@ fn meet(state: &Arc<AgentState>, number: u64, caller: ProvenCaller) -> Result<St
         session.counted.trials.load(Ordering::Relaxed),
         Bytes(session.counted.spent().bytes)
     );
-    let AgentSession { outbox, registered, .. } = session;
-    drop(registered);
     // When the caller sees the line end, the place is free.
     drop(slot);
-    if let Some(line) = lock(&outbox).line() {
-        line.part();
-    }
+    lock(&session.outbox.sender).part();
     Ok(did)
 }
 
 /// Refuses a caller with a reason, and returns the reason.
 fn refuse(sender: &mut Sender, reason: String) -> String {
-    let _ = sender.send(&NumberedMessage(0, 0, ToHome::Refused(reason.clone())));
+    let _ = sender.send(&ToHome::Refused(reason.clone()));
     sender.part();
     reason
 }
 
-/// The first message of a session, or of another line of it.
-fn welcome(state: &AgentState, session: Ticket) -> ToHome {
-    let facts = RemoteFacts {
+/// The first message of a session.
+fn welcome(state: &AgentState) -> ToHome {
+    ToHome::Welcome(Box::new(RemoteFacts {
         program: env!("CARGO_PKG_VERSION").into(),
         machine: (state.setup.machine)(),
         missing_relays: state.missing_relays.clone(),
-    };
-    ToHome::Welcome(Box::new(Welcome { facts, session }))
+    }))
 }
 
 /// A place for a session, if one is free.
@@ -138,12 +115,21 @@ fn lasting(state: &AgentState, ask: &Ask) -> Duration {
 struct AgentSession<'a> {
     state: &'a Arc<AgentState>,
     between: Between,
-    ticket: Ticket,
-    registered: RegisteredSession<'a>,
-    outbox: HostOutbox,
+    outbox: Arc<HostOutbox>,
     counted: Arc<AgentCounts>,
-    until: Instant,
     end: Option<RunningEnd>,
+}
+
+/// An agent's messages in a session, from any thread, until the session's time is up.
+struct HostOutbox {
+    sender: Mutex<Sender>,
+    until: Instant,
+}
+
+impl HostOutbox {
+    fn send(&self, word: &ToHome) -> Result<(), LineError> {
+        protocol::send(&mut lock(&self.sender), word, Some(self.until))
+    }
 }
 
 /// The running end.
@@ -161,15 +147,11 @@ impl AgentSession<'_> {
     fn serve(&mut self, mut receiver: Receiver) -> String {
         loop {
             let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.commands.trial());
-            let deadline = self.until.min(Instant::now() + IDLE + trial);
+            let deadline = self.outbox.until.min(Instant::now() + IDLE + trial);
             let message = match receiver.receive(COMMAND_MAX, Some(deadline)) {
-                Ok(NumberedMessage(number, heard, message)) => match lock(&self.outbox).hear(number, heard) {
-                    Ok(true) => message,
-                    Ok(false) => continue,
-                    Err(error) => return error.to_string(),
-                },
+                Ok(message) => message,
                 Err(LineError::Late) => {
-                    let reason = match Instant::now() >= self.until {
+                    let reason = match Instant::now() >= self.outbox.until {
                         true => format!(
                             "the session's time is up: the agent allows {} (--max-duration)",
                             nanos(self.state.setup.limits.duration)
@@ -178,22 +160,13 @@ impl AgentSession<'_> {
                             format!("no message arrived for {}: the agent has ended the session", nanos(IDLE + trial))
                         }
                     };
-                    let _ = self.send(ToHome::Refused(reason.clone()));
+                    let _ = self.outbox.send(&ToHome::Refused(reason.clone()));
                     return reason;
                 }
-                // The kernel also closes the line properly if the process died. A line that we broke off looks the same.
-                Err(LineError::Broken(error))
-                    if error.kind() == ErrorKind::UnexpectedEof && lock(&self.outbox).is_up() =>
-                {
+                // The kernel also closes the line properly if the process died.
+                Err(LineError::Broken(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                     return "the caller closed the connection".into();
                 }
-                Err(LineError::Broken(error)) => match self.other_line() {
-                    Some(other) => {
-                        receiver = other;
-                        continue;
-                    }
-                    None => return format!("the connection broke ({error}) and was not re-established"),
-                },
                 Err(error) => return error.to_string(),
             };
             let done = match message {
@@ -204,37 +177,12 @@ impl AgentSession<'_> {
                     self.end = self.end.take().filter(|end| end.number != number);
                     Ok(())
                 }
-                ToAgent::Used => self.send(ToHome::Used(self.used_ns())),
+                ToAgent::Used => self.outbox.send(&ToHome::Used(self.used_ns())),
             };
             if let Err(error) = done {
                 return error.to_string();
             }
         }
-    }
-
-    /// Waits a moment for the caller's new line; messages kept meanwhile are sent on it.
-    fn other_line(&mut self) -> Option<Receiver> {
-        let kept_until = {
-            let mut outbox = lock(&self.outbox);
-            outbox.break_off();
-            outbox.kept_until()
-        };
-        let until = self.until.min(kept_until);
-        loop {
-            let mut line = self.registered.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
-            // If there are several lines, the newest is alive.
-            line = self.registered.lines.try_iter().last().unwrap_or(line);
-            let mut outbox = lock(&self.outbox);
-            let welcome = welcome(self.state, self.ticket);
-            if line.sender.send(&NumberedMessage(0, outbox.heard(), welcome)).is_ok() {
-                outbox.take_up(line.sender, line.heard);
-                return Some(line.receiver);
-            }
-        }
-    }
-
-    fn send(&self, word: ToHome) -> Result<(), LineError> {
-        lock(&self.outbox).send(word, |max| ToHome::Refused(format!("a message of more than {max} bytes")))
     }
 
     /// CPU time of the session's ends, including the running one, nanoseconds.
@@ -248,7 +196,7 @@ impl AgentSession<'_> {
         let (channel, replies, passed_on) =
             match Channel::with_replies_elsewhere(EndRole::Sink, &self.state.setup.program) {
                 Ok(started) => started,
-                Err(error) => return self.send(ToHome::Gone(number, error.to_string())),
+                Err(error) => return self.outbox.send(&ToHome::Gone(number, error.to_string())),
             };
         if let Some(over) = passed_on {
             let state = Arc::clone(self.state);
@@ -270,7 +218,7 @@ impl AgentSession<'_> {
                 self.end = Some(RunningEnd { number, channel, passing, commands: EndCommands::default(), counted });
                 Ok(())
             }
-            Err(error) => self.send(ToHome::Gone(number, format!("no thread can be created there ({error})"))),
+            Err(error) => self.outbox.send(&ToHome::Gone(number, format!("no thread can be created there ({error})"))),
         }
     }
 
@@ -279,7 +227,7 @@ impl AgentSession<'_> {
         let Some(end) = self.end.as_mut().filter(|end| end.number == number) else { return Ok(()) };
         let limits = &self.state.setup.limits;
         match end.commands.take(command, (limits, self.between), &self.counted)? {
-            Err(reason) => self.send(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
+            Err(reason) => self.outbox.send(&ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
                 // The last replies of an end that is gone are still passed on.
                 let _ = end.channel.as_mut().map(|channel| channel.send(command));
@@ -307,25 +255,25 @@ impl Drop for RunningEnd {
     }
 }
 
-/// Passes an end's replies on.
+/// Passes an end's replies on. A report that is too long is replaced by the reason.
 fn pass(number: u64, replies: mpsc::Receiver<Reply>, outbox: &HostOutbox, counts: &AgentCounts, limits: &Limits) {
-    let too_long = |max| too_long(number, max);
     for reply in replies {
-        let heard = ToHome::Heard(number, Box::new(counted(reply, counts, limits)));
-        if lock(outbox).send(heard, too_long).is_err() {
+        let heard = |reply| ToHome::Heard(number, Box::new(reply));
+        let sent = match outbox.send(&heard(counted(reply, counts, limits))) {
+            Err(LineError::TooLong { max }) => {
+                let reason = format!(
+                    "the far end's report is longer than {}: use a shorter --trial-time or fewer --flows",
+                    Bytes(max as u64)
+                );
+                outbox.send(&heard(Reply::Failed(reason, Box::<EndReport>::default())))
+            }
+            sent => sent,
+        };
+        if sent.is_err() {
             break;
         }
     }
     counts.settles(None);
     // Not needed by a caller that is gone.
-    let _ = lock(outbox).send(ToHome::Gone(number, "its process ended there".into()), too_long);
-}
-
-/// The reply instead of a report that is too long.
-fn too_long(number: u64, max: usize) -> ToHome {
-    let reason = format!(
-        "the far end's report is longer than {}: use a shorter --trial-time or fewer --flows",
-        Bytes(max as u64)
-    );
-    ToHome::Heard(number, Box::new(Reply::Failed(reason, Box::<EndReport>::default())))
+    let _ = outbox.send(&ToHome::Gone(number, "its process ended there".into()));
 }

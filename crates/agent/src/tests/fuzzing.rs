@@ -11,8 +11,7 @@ use bytegauge_traffic::path::{FarPath, Ticket};
 use bytegauge_traffic::setup::Setup;
 
 use crate::limits::{Between, Limits};
-use crate::outbox::{KEPT_MAX, OutgoingPost};
-use crate::protocol::{COMMANDS_MAX, NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
+use crate::protocol::{COMMANDS_MAX, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
 use crate::session_counts::{self, AgentCounts, EndCommands, Spent};
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
@@ -23,12 +22,12 @@ const PEER: [u8; 4] = [192, 0, 2, 9];
 /// # Panics
 /// If an agent admits a command beyond its limits, or a caller accepts a reply beyond its caps.
 pub fn words(input: &[u8]) {
-    match serde_json::from_slice::<NumberedMessage<ToAgent>>(input) {
-        Ok(NumberedMessage(_, _, ToAgent::Ask(ask))) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
-        Ok(NumberedMessage(_, _, ToAgent::Tell(_, command))) => tune_command(*command),
-        Ok(NumberedMessage(_, _, ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used)) | Err(_) => {}
+    match serde_json::from_slice::<ToAgent>(input) {
+        Ok(ToAgent::Ask(ask)) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
+        Ok(ToAgent::Tell(_, command)) => tune_command(*command),
+        Ok(ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used) | Err(_) => {}
     }
-    if let Ok(NumberedMessage(_, _, word)) = serde_json::from_slice::<NumberedMessage<ToHome>>(input)
+    if let Ok(word) = serde_json::from_slice::<ToHome>(input)
         && let Ok(word) = word.within_caps()
     {
         check_reply(&word);
@@ -56,8 +55,8 @@ fn tune_command(command: Command) {
 fn check_reply(word: &ToHome) {
     match word {
         ToHome::Welcome(welcome) => {
-            assert!(welcome.facts.program.len() <= PROGRAM_MAX);
-            assert!(welcome.facts.missing_relays.values().all(|why| why.len() <= TEXT_MAX));
+            assert!(welcome.program.len() <= PROGRAM_MAX);
+            assert!(welcome.missing_relays.values().all(|why| why.len() <= TEXT_MAX));
         }
         ToHome::Refused(text) | ToHome::Gone(_, text) => assert!(text.len() <= TEXT_MAX),
         ToHome::Heard(_, reply) => match &**reply {
@@ -66,30 +65,6 @@ fn check_reply(word: &ToHome) {
             Reply::Hello(_) | Reply::Ready | Reply::Closed | Reply::Done(_) => {}
         },
         ToHome::Used(_) => {}
-    }
-}
-
-/// Message numbers of a peer that follows no rule. The input is a list of steps of three bytes: send or receive, the number of
-/// a received message, and the last number that the peer claims to have received; 255 stands for the largest number.
-///
-/// # Panics
-/// If too many messages are kept, or an acknowledged message is kept.
-pub fn numbers(input: &[u8]) {
-    let mut post: OutgoingPost<u8> = OutgoingPost::without_line();
-    let number = |byte: u8| if byte == u8::MAX { u64::MAX } else { byte.into() };
-    for step in input.chunks_exact(3) {
-        let before = post.heard();
-        if step[0] % 2 == 0 {
-            let is_full = post.kept().len() == KEPT_MAX;
-            assert_eq!(post.send(step[1], |_| 0).is_err(), is_full);
-        } else if let Ok(is_new) = post.hear(number(step[1]), number(step[2])) {
-            assert_eq!(post.heard(), before + u64::from(is_new));
-            assert!(post.kept().iter().all(|kept| *kept > number(step[2])));
-        } else {
-            assert_eq!(post.heard(), before);
-        }
-        let kept = post.kept();
-        assert!(kept.len() <= KEPT_MAX && kept.is_sorted());
     }
 }
 
@@ -189,11 +164,6 @@ mod tests {
         fn any_commands_pass_the_fuzz_target(input in prop::collection::vec(any::<u8>(), 0..200)) {
             session(&input);
         }
-
-        #[test]
-        fn any_numbers_pass_the_fuzz_target(input in prop::collection::vec(0..40u8, 0..200)) {
-            numbers(&input);
-        }
     }
 
     #[test]
@@ -215,7 +185,7 @@ mod tests {
             let input = std::fs::read(&file).unwrap();
             words(&input);
             (0..input.len()).for_each(|end| words(&input[..end]));
-            let decodes = serde_json::from_slice::<NumberedMessage<ToAgent>>(&input).is_ok();
+            let decodes = serde_json::from_slice::<ToAgent>(&input).is_ok();
             let opens = file.file_name().unwrap().to_string_lossy().starts_with("open-");
             assert!(decodes || !opens, "{} does not decode", file.display());
             admitted += usize::from(decodes);

@@ -40,7 +40,6 @@ const WORDS: &[&str] = &[
     "w ",
     "\nc\n",
     "\nx\n",
-    "$T",
     "$S",
     "$D",
     "$R",

@@ -11,8 +11,7 @@
 //! x         closes, and waits until the other side has
 //! ```
 //!
-//! `$T` stands for the ticket of the newest session, `$S` for the setup of a trial, `$D` for one of datagrams, `$R` for one with
-//! a relay.
+//! `$S` stands for the setup of a trial, `$D` for one of datagrams, `$R` for one with a relay.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -60,19 +59,11 @@ pub fn agent(input: &[u8]) {
         (place, key)
     });
     let mut callers = vec![Rogue::call(*agent)];
-    let mut ticket = "[]".to_owned();
     for (kind, bytes) in steps(input) {
         match kind {
             b'c' if callers.len() < 8 => callers.push(Rogue::call(*agent)),
             b'x' => *callers.last_mut().expect("a caller") = Rogue::call(*agent),
-            _ => {
-                let caller = callers.last_mut().expect("a caller");
-                let text = replaced(&bytes, &ticket);
-                caller.step(kind, &text);
-                if kind == b'w' && text.windows(5).any(|part| part == b"\"ask\"") {
-                    ticket = caller.welcomed().unwrap_or(ticket);
-                }
-            }
+            _ => callers.last_mut().expect("a caller").step(kind, &replaced(&bytes)),
         }
     }
     drop(callers);
@@ -90,7 +81,7 @@ pub fn home(input: &[u8]) {
         drop(listener);
         let mut side = Rogue { stream, noise: None, number: 0, answers: false };
         for (kind, bytes) in steps(&input) {
-            side.step(kind, &replaced(&bytes, &format!("{:?}", [1; 32])));
+            side.step(kind, &replaced(&bytes));
         }
     });
     drop(AgentLink::open(agent, &key, 0));
@@ -120,12 +111,12 @@ fn steps(input: &[u8]) -> Vec<(u8, Vec<u8>)> {
     lines.map(|line| (line[0], line[2.min(line.len())..line.len().min(STEP_MAX)].to_vec())).collect()
 }
 
-fn replaced(bytes: &[u8], ticket: &str) -> Vec<u8> {
+fn replaced(bytes: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
     let setups =
         [("$S", "tcp", "blocking", "direct"), ("$D", "udp", "mmsg", "direct"), ("$R", "tcp", "blocking", "epoll")];
     let named = setups.iter().filter(|(name, ..)| text.contains(name));
-    let text = named.fold(text.replace("$T", ticket), |text, (name, transport, engine, relay)| {
+    let text = named.fold(text.to_owned(), |text, (name, transport, engine, relay)| {
         text.replace(name, &setup(transport, engine, relay))
     });
     text.into_bytes()
@@ -202,23 +193,6 @@ impl Rogue {
             self.stream.write_all(&[&opening[..], &message].concat()).ok()?;
         }
         noise.into_stateless_transport_mode().ok()
-    }
-
-    /// The ticket of the session that begins with the next answer, if one does.
-    fn welcomed(&mut self) -> Option<String> {
-        // A first message is answered, or the line ends; later ones need not be.
-        if self.number != 1 {
-            return None;
-        }
-        let noise = self.noise.as_ref()?;
-        let mut len = [0; 2];
-        self.stream.read_exact(&mut len).ok()?;
-        let mut frame = vec![0; usize::from(u16::from_be_bytes(len))];
-        self.stream.read_exact(&mut frame).ok()?;
-        let mut plain = vec![0; frame.len()];
-        let len = noise.read_message(0, &frame, &mut plain).ok()?;
-        let word: serde_json::Value = serde_json::from_slice(plain.get(1..len)?).ok()?;
-        word[2]["welcome"]["session"].is_array().then(|| word[2]["welcome"]["session"].to_string())
     }
 }
 

@@ -289,7 +289,7 @@ fn an_agent_of_another_version_is_named() {
         let _ = caller.read_to_end(&mut Vec::new());
     });
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
-    ran.exits(5).complains(&["version 65534", "this one 3", "one version of bytegauge on both hosts"]);
+    ran.exits(5).complains(&["version 65534", "this one 4", "one version of bytegauge on both hosts"]);
     other.join().unwrap();
 }
 

@@ -1,5 +1,5 @@
-//! An agent that is lost in the middle of a session, again and again or without a word: the session ends. A connection that is cut
-//! is resumed.
+//! An agent that is lost in the middle of a session, again and again or without a word: the session ends. After a connection that is
+//! cut, the block is repeated.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -118,22 +118,20 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
 }
 
 #[test]
-fn cut_control_connection_is_resumed() {
+fn block_of_a_cut_control_connection_is_repeated() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // A client that repeats its request has sent less than 600 bytes by then.
-    let (through, cuts) = cutting(&place, &[600, 600, 700, 3000, 800, 5000]);
     for flags in ["--direction to", "--direction from --flows 3"] {
+        let (through, cuts) = cutting(&place, &[600, 3000]);
         let ran = bench.run(&format!("{STREAM} --host {through} --key-file key {flags}")).exits(0);
         check_cells(&ran, &through, ["source", "sink"], &bench);
         let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
         assert_eq!(raw.troubles(), Vec::<String>::new());
         raw.check_sound();
+        assert!(cuts.load(Ordering::SeqCst) >= 1, "{cuts:?}");
     }
-    assert!(cuts.load(Ordering::SeqCst) >= 4, "{cuts:?}");
     until_no_end(&bench);
-    let reported = stopped(agent).complains(&["continues its session"]);
-    assert_eq!(reported.stderr.matches(" measures (").count(), 2, "{reported}");
+    stopped(agent);
 }
 
 #[test]
@@ -147,5 +145,5 @@ fn client_lost_during_a_cut_frees_the_agent() {
     }
     assert!(cuts.load(Ordering::SeqCst) >= 1, "{cuts:?}");
     until_no_end(&bench);
-    stopped(agent).complains(&["continues its session"]);
+    stopped(agent);
 }

@@ -273,7 +273,7 @@ pub trait RemoteHost: Debug + Send + Sync {
     /// The host's description of itself when the line was established.
     fn facts(&self) -> Option<Arc<RemoteFacts>>;
 
-    /// Whether the session runs and the agent answers in it. A broken line is re-established first, if possible.
+    /// Whether the session runs and the agent answers in it.
     fn answers(&self) -> bool {
         self.used_ns().is_some()
     }
