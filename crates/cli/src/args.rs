@@ -9,9 +9,8 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Level, Place, Transport, WORKLOADS, Workload};
+use bytegauge_model::{Level, Place, WORKLOADS, Workload};
 use bytegauge_plan::{Plan, PlanError, PlanSpec, spec};
-use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_traffic::address;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -61,29 +60,9 @@ pub fn factors(matches: &ArgMatches, workload: Workload) -> Result<Vec<(&'static
             |factor: &Factor| named.len() > 1 && matches!(matches.try_get_one::<String>(&factor.flag()), Ok(Some(_)));
         given.extend(named.iter().filter(|factor| !own(factor)).map(|factor| (*factor, text.clone())));
     }
-    if given.iter().any(|(_, text)| text.contains("default")) {
-        name_default_buffers(&mut given, MachineEnvironment::read().network.rmem_default_bytes);
-    }
     let place = |factor: &Factor| FACTORS.iter().position(|row| row.name == factor.name);
     given.sort_by_key(|(factor, _)| place(factor));
     Ok(given)
-}
-
-/// Puts the kernel's default in place of `default` in `--rcvbuf` and `--sndbuf`. Over datagrams `auto` requests another receive
-/// buffer, so the number is needed there: setsockopt(2) takes half of `net.core.rmem_default`, since the kernel doubles it.
-fn name_default_buffers(given: &mut [(&'static Factor, String)], rmem_default_bytes: Option<u64>) {
-    let is_datagram = |name: &str| name.parse::<Transport>().is_ok_and(|transport| transport.is_datagram());
-    let mut transports = given.iter().filter(|(factor, _)| factor.name == "transport");
-    let datagrams = transports.any(|(_, text)| text.split(',').any(is_datagram));
-    for (factor, text) in given.iter_mut().filter(|(factor, _)| matches!(factor.name, "rcvbuf" | "sndbuf")) {
-        let half =
-            rmem_default_bytes.filter(|_| datagrams && factor.name == "rcvbuf").map(|bytes| (bytes / 2).to_string());
-        let level = |level: &str| match level.trim() {
-            "default" => half.clone().unwrap_or_else(|| "auto".into()),
-            other => other.to_owned(),
-        };
-        *text = text.split(',').map(level).collect::<Vec<_>>().join(",");
-    }
 }
 
 /// Whether a flag of this command is on the command line.
@@ -193,19 +172,6 @@ pub fn reach_servers(plan: &Plan) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn default_buffer_is_the_kernel_s() {
-        let check = |transport: &str, expected: [&str; 2]| {
-            let flags = [("transport", transport), ("sndbuf", "default"), ("rcvbuf", "default,4M")];
-            let mut given: Vec<_> =
-                flags.into_iter().map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).collect();
-            name_default_buffers(&mut given, Some(212_992));
-            assert_eq!([&given[1].1, &given[2].1], expected, "{transport}");
-        };
-        check("udp", ["auto", "106496,4M"]);
-        check("tcp,unix", ["auto", "auto,4M"]);
-    }
 
     #[test]
     fn the_command_can_be_repeated() {

@@ -126,15 +126,6 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
 }
 
-/// A command as a shell takes it: a long pipe is broken behind its `|`.
-fn of_command(command: &str, width: usize) -> String {
-    const MARK: &str = "    $ ";
-    match command.split_once(" | ") {
-        Some((first, rest)) if MARK.len() + command.len() > width => format!("{MARK}{first} |\n      {rest}\n"),
-        _ => format!("{MARK}{command}\n"),
-    }
-}
-
 /// The findings in lines of at most `width` characters.
 fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -> String {
     let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
@@ -150,7 +141,7 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
             let (mark, name) = if at == 0 { (mark, symptom.name) } else { (" ", "") };
             out.push_str(&format!("{mark} {name:<12} {line}\n"));
         }
-        out.extend(symptom.command.iter().map(|command| of_command(command, width)));
+        out.extend(symptom.command.iter().map(|command| format!("    $ {command}\n")));
     }
     let count = symptoms.iter().filter(|symptom| symptom.state == State::Fix).count();
     out.push_str(&match count {
@@ -361,7 +352,7 @@ const SEED: u64 = 1;
 /// The scales; a glance is for tests of the command.
 pub const SCALES: [(&str, Scale); 2] = [("test", Scale::Glance), ("minute", Scale::Minute)];
 
-/// Runs both halves and prints a summary, or every row with `--full`.
+/// Runs both halves and prints a summary; the document has every row.
 pub fn selftest(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(SEED);
     let scale = SCALES.iter().find(|(name, _)| args::text(matches, "scale") == Some(name));
@@ -380,14 +371,9 @@ pub fn selftest(matches: &ArgMatches) -> Result<u8, Failure> {
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
-        _ if matches.get_flag("full") => {
-            terminal::print(&terminal::fitted(table(&rows, seed, failed).lines(), terminal::COLUMNS));
-        }
         _ => {
-            terminal::print(&terminal::fitted(
-                summary(&rows[..measured], &rows[measured..], seed).lines(),
-                terminal::COLUMNS,
-            ));
+            let text = summary(&rows[..measured], &rows[measured..], seed);
+            terminal::print(&terminal::fitted(text.lines(), terminal::COLUMNS));
         }
     }
     Ok(if failed == 0 { DONE } else { FAILED })
@@ -419,7 +405,7 @@ fn summary(harness: &[VerificationRow], simulated: &[VerificationRow], seed: u64
     text += &match failed.len() {
         0 => "  Passed: the statistics and the measurement work here as documented.\n".to_owned(),
         failed => format!(
-            "  Failed: {failed} of {}. A check can fail by chance, in about one run of eight; those of this machine also fail if it is busy (`bytegauge doctor`). Repeat with another seed: bytegauge doctor --selftest --seed {}\n  If the same check fails again, report it as a bug, with the output of --full.\n",
+            "  Failed: {failed} of {}. A check can fail by chance, in about one run of eight; those of this machine also fail if it is busy (`bytegauge doctor`). Repeat with another seed: bytegauge doctor --selftest --seed {}\n  If the same check fails again, report it as a bug, with the output of --format json.\n",
             of + controls + judged(harness, false).1,
             seed.wrapping_add(1)
         ),
@@ -431,30 +417,7 @@ fn summary(harness: &[VerificationRow], simulated: &[VerificationRow], seed: u64
             "  Not judged: {open} checks of small slowdowns, since the rates of this machine vary too much now: bytegauge doctor\n"
         );
     }
-    text + "  All checks with their targets: bytegauge doctor --selftest --full\n"
-}
-
-fn table(rows: &[VerificationRow], seed: u64, failed: usize) -> String {
-    let mut text = String::new();
-    for row in rows {
-        let mark = match (row.passed, row.negative_control) {
-            (true, false) => "ok    ",
-            (true, true) => "ok (-)",
-            (false, _) => "FAILED",
-        };
-        let got = format!("{} {}", significant(row.got, 4), row.unit);
-        // A number without a target is shown, not judged.
-        let (mark, target) = match row.target.as_str() {
-            PUBLISHED => ("value ", "no target: the value here"),
-            target => (mark, target),
-        };
-        text += &format!("{mark}  {got:>14}  {}\n{:>24}{target}\n", row.name, "");
-    }
-    text += &format!(
-        "{} rows, {failed} failed, seed {seed}. value: shown, not judged. (-): a negative control, which must miss its target and does.\n",
-        rows.len()
-    );
-    text
+    text + "  All checks with their targets: bytegauge doctor --selftest --format json\n"
 }
 
 #[cfg(test)]
@@ -492,7 +455,8 @@ mod tests {
             "{text}"
         );
         let narrow = shown(&environment, &found, 80);
-        let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 80).collect();
+        let wide: Vec<&str> =
+            narrow.lines().filter(|line| !line.contains("    $ ") && line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&narrow), words(&text));
@@ -576,36 +540,5 @@ mod selftest_tests {
         {
             assert!(failed.contains(line), "{line}: {failed}");
         }
-    }
-
-    #[test]
-    fn every_row_has_the_mark_of_its_kind() {
-        let row = |name: &str, target: &str, passed, negative_control| VerificationRow {
-            name: name.into(),
-            target: target.into(),
-            got: 96.06,
-            unit: "%".into(),
-            passed,
-            negative_control,
-            note: String::new(),
-        };
-        let rows = [
-            row("coverage", "94 to 97 %", true, false),
-            row("coverage of a method without blocks", "94 to 97 %", true, true),
-            row("bias", "below 1 %", false, false),
-            row("share of proofs", PUBLISHED, true, false),
-        ];
-        let text = table(&rows, 7, 1);
-        for line in [
-            "ok             96.06 %  coverage\n",
-            "ok (-)         96.06 %  coverage of a method without blocks\n",
-            "FAILED         96.06 %  bias\n",
-            "value          96.06 %  share of proofs\n",
-            "no target: the value here\n",
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
-        let last = text.lines().last().unwrap();
-        assert!(!text.contains(PUBLISHED) && last.starts_with("4 rows, 1 failed, seed 7. "), "{text}");
     }
 }

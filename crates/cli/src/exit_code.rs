@@ -5,13 +5,12 @@ use std::fmt;
 use bytegauge_harness::RunError;
 use bytegauge_import::ImportError;
 use bytegauge_mesh::files::MeshFileError;
-use bytegauge_model::{Bytes, CellKind, SessionStatus};
+use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_plan::PlanError;
 use bytegauge_report::Report;
 use bytegauge_report::results::{Test, is_answered};
 use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
-use bytegauge_sys::resource_limit::{self, Limit};
 use bytegauge_traffic::EndError;
 
 use crate::terminal;
@@ -112,16 +111,11 @@ impl From<MeshFileError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let mut message = error.to_string();
         match error {
-            StoreError::DiskFull { .. } => {
-                message += &file_limit();
-                Failure::failed(message)
-            }
             StoreError::NoSession { .. } | StoreError::NoResults { .. } | StoreError::NoFile { .. } => {
-                Failure::usage(message)
+                Failure::usage(error)
             }
-            _ => Failure::failed(message),
+            _ => Failure::failed(error),
         }
     }
 }
@@ -131,16 +125,6 @@ impl From<ImportError> for Failure {
         match error {
             ImportError::Store(error) => error.into(),
             _ => Failure::usage(error),
-        }
-    }
-}
-
-/// SQLite reports a file that may not grow as a full disk: if file sizes are limited, the message names the limit too.
-fn file_limit() -> String {
-    match resource_limit::file_size_bytes().soft {
-        Limit::UNLIMITED => String::new(),
-        most => {
-            format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(most))
         }
     }
 }

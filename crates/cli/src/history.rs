@@ -5,13 +5,12 @@
 use bytegauge_compare::{AcrossView, HistoryView, across, history};
 use bytegauge_harness::this_machine;
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
-use bytegauge_plan::Plan;
 use bytegauge_plan::spec::MARGINS;
 use bytegauge_report::SessionData;
 use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, usage};
 use crate::{args, stored, terminal};
@@ -241,21 +240,6 @@ fn note_between(before: &SessionRecord, after: &SessionRecord) {
     }
 }
 
-/// Notes the latest session of the same test, if this machine has changed since.
-pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
-    let wanted = json!(plan);
-    let is_same = |other: &SessionRecord| other.plan.get("cells") == wanted.get("cells");
-    let found = of_plan(store, &plan.name, None)?.find(|other| other.as_ref().map_or(true, is_same)).transpose()?;
-    let Some(record) = found else { return Ok(()) };
-    if let Some(changed) = changed(&record, &this_machine(), &record.plan) {
-        terminal::note(&format!(
-            "note: since session {}, the same test, this machine has changed: {changed}",
-            record.id
-        ));
-    }
-    Ok(())
-}
-
 /// The facts that differ between the machine of a session and a later one, over the transports of a plan.
 fn changed(before: &SessionRecord, after: &Value, plan: &Value) -> Option<String> {
     let found = changes(&before.machine, after, &transports(plan)).filter(|found| !found.is_empty())?;
@@ -351,6 +335,8 @@ fn known(facts: &Value, pointer: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn machine(kernel: &str, congestion: &str) -> Value {

@@ -150,7 +150,6 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let talks = talks(matches);
     if talks && resumed.is_none() {
         terminal::note(dry_run::summary(&plan).trim_end());
-        history::note_before(&plan, &store)?;
     }
     let stop = interrupt::stop_on_signals()?;
     let observer: Box<dyn Observer> = match talks {

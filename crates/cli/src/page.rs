@@ -1,19 +1,15 @@
-//! Writes the report page: to a given file, and next to the store after every session. Shows it if requested.
+//! Writes the report page: to a given file, and next to the store after every session.
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::SystemTime;
 use std::{fs, io};
 
 use bytegauge_report::Report;
-use bytegauge_sys::{new_file, program_file};
+use bytegauge_sys::new_file;
 
-use crate::exit_code::{DONE, Failure};
+use crate::exit_code::Failure;
 use crate::{stored, terminal};
-
-/// The command that opens a file in the desktop's default program.
-const OPENER: &str = "xdg-open";
 
 /// Pages that are kept next to a store. Older ones are deleted; `report --html` makes them again.
 const KEPT_MAX: usize = 20;
@@ -74,34 +70,17 @@ fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(page).collect()
 }
 
-/// Writes the page of some sessions, prints its path, and shows it in a browser if `open`.
+/// Writes the page of some sessions, and prints its path.
 ///
 /// # Errors
-/// If the file cannot be written, or no program can show it; then it is written all the same.
-pub fn write(views: &[Report], store: &Path, (file, open): (&Path, bool)) -> Result<u8, Failure> {
+/// If the file cannot be written.
+pub fn write(views: &[Report], store: &Path, file: &Path) -> Result<(), Failure> {
     let page = rendered(views, store);
     new_file::replace(file, |out| out.write_all(page.as_bytes()))
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}: choose another --html", file.display())))?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     terminal::print(&format!("the page is in {}\n", path.display()));
-    if open {
-        show(&path).map_err(|error| {
-            Failure::failed(format!("cannot show it with {OPENER}: {error}: open {} in a browser", path.display()))
-        })?;
-    }
-    Ok(DONE)
-}
-
-/// Shows a file. Returns once the opener has handed it over; the browser lives on by itself.
-///
-/// # Errors
-/// If there is no opener, or it found no program for it.
-fn show(path: &Path) -> io::Result<()> {
-    // A path with a slash in front is never taken for an option.
-    let opener = program_file::find_program(OPENER).ok_or(io::ErrorKind::NotFound)?;
-    let status =
-        Command::new(opener).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended with {status}"))) }
+    Ok(())
 }
 
 #[cfg(test)]

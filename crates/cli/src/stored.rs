@@ -59,9 +59,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions = sessions_named(matches, &store)?;
     let views: Vec<Report> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
     match (matches.get_one::<PathBuf>("html"), views.as_slice()) {
-        (Some(file), views) => {
-            page::write(views, &path, (file, matches.get_flag("open")))?;
-        }
+        (Some(file), views) => page::write(views, &path, file)?,
         (None, [view]) => match args::text(matches, "format") {
             Some("go-bench") => {
                 terminal::print_data(&go_bench::render(view, &SessionData::load(&store, view.session)?));

@@ -47,11 +47,6 @@ pub fn locked_memory_bytes() -> Limit {
     Limit::of(Resource::Memlock)
 }
 
-/// The largest size of a file that this process writes (`RLIMIT_FSIZE`).
-pub fn file_size_bytes() -> Limit {
-    Limit::of(Resource::Fsize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -222,7 +222,6 @@ pub fn doctor() -> Command {
             "the statistics on simulated trials, the harness by comparing equal options and injected slowdowns",
         ))
         .arg(option::seed().help("Seed of --selftest [default: 1]").long_help(None).requires("selftest"))
-        .arg(option::full().help("Print every check of --selftest with its target").requires("selftest"))
         .arg(
             valued("scale", "SCALE", "How much to simulate and to measure")
                 .value_parser(names(SCALES.map(|(name, _)| name)))
@@ -255,7 +254,6 @@ pub fn report() -> Command {
             path("html", "FILE", "Write a page with all figures, one file for a browser")
                 .conflicts_with_all(["format", "full", "group"]),
         )
-        .arg(switch("open", "Open the page in the browser").requires("html"))
         .arg(option::full())
         .arg(option::interval())
         .arg(option::group())

@@ -151,33 +151,22 @@ pub fn man() -> Result<u8, Failure> {
 
 // Options and commands that do not exist: suggests the intended one.
 //
-// Commands that were merged into others lead to them. Other unknown names lead to the nearest existing one, if it differs by
+// Unknown names lead to the nearest existing one, if it differs by
 // a typing error. Never accepts an unknown name.
-
-/// Names that a user looks for elsewhere, each with the advice.
-const MOVED: &[(&str, &str)] = &[
-    ("sessions", "stored sessions: bytegauge report list"),
-    ("survey", "use: bytegauge run survey"),
-    ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
-    ("selftest", "use: bytegauge doctor --selftest"),
-    ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
-];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
 pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
-        ErrorKind::InvalidUtf8 => return no_text(words).unwrap_or(error),
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
-    let moved = MOVED.iter().find(|(moved, _)| *moved == name).map(|(_, advice)| (*advice).to_owned());
     let inner = named(command, words);
-    let advice = moved.or_else(|| match kind {
+    let advice = match kind {
         ContextKind::InvalidArg => about_option(command, inner, &name),
         _ => about_command(inner, &name),
-    });
+    };
     if let Some(advice) = advice {
         // The nearest name by its letters is another option, and its usage would be shown.
         error.remove(ContextKind::SuggestedArg);
@@ -185,17 +174,6 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
     }
     error
-}
-
-/// The error about the last word that is no text: paths of files may be any bytes, words of a measured program may not.
-fn no_text(words: &[OsString]) -> Option<Error> {
-    let word = words.iter().rfind(|word| word.to_str().is_none())?;
-    let word = word.to_string_lossy();
-    let message = format!(
-        "`{}` is not valid UTF-8: give the program or the file another name, such as that of a link (ln -s), or start it by a script\n",
-        word.escape_debug()
-    );
-    Some(Error::raw(ErrorKind::InvalidUtf8, message))
 }
 
 /// The innermost command that the words name.
@@ -348,24 +326,9 @@ mod unknown_option_tests {
     }
 
     #[test]
-    fn a_word_that_is_no_text_is_named() {
-        use std::os::unix::ffi::OsStringExt;
-        let mut words: Vec<OsString> = "bytegauge tune --".split(' ').map(OsString::from).collect();
-        words.push(OsString::from_vec(b"./prog\xff\x1b".to_vec()));
-        let command = command();
-        let error = command.clone().try_get_matches_from(&words).unwrap_err();
-        let text = explained(error, &command, &words).render().to_string();
-        assert!(text.contains("`./prog\u{fffd}\\u{1b}` is not valid UTF-8") && text.contains("ln -s"), "{text}");
-    }
-
-    #[test]
-    fn moved_commands_lead_to_their_new_place() {
+    fn words_in_a_wrong_place_lead_to_theirs() {
         for (line, expected) in [
-            ("bytegauge sessions", "bytegauge report list"),
             ("bytegauge compare main 12", "bytegauge report compare"),
-            ("bytegauge selftest --full", "bytegauge doctor --selftest"),
-            ("bytegauge watch 3", "bytegauge report --html page.html --open"),
-            ("bytegauge run --list", "bytegauge run -h"),
             ("bytegauge tune ./fetch 7362", "write -- before the program: bytegauge tune -- ./fetch …"),
         ] {
             let text = error_of(line);

@@ -37,20 +37,6 @@ fn page_contains_its_sessions() {
     assert!(page.contains("default-src 'none'"));
     bench.run("report 1 2").exits(2).complains(&["--html page.html"]);
     bench.run("report --html nowhere/page.html").exits(5).complains(&["cannot write nowhere/page.html", "--html"]);
-    bench.run("report --open").exits(2).complains(&["--html"]);
-}
-
-#[test]
-fn page_without_browser_is_named() {
-    let bench = Bench::new();
-    bench.run(&format!("{QUICK} --quiet")).exits(0);
-    let nothing = bench.shell("PATH=/nowhere exec \"$BYTEGAUGE\" report --html page.html --open").exits(5);
-    nothing.complains(&["xdg-open", "page.html in a browser"]);
-    assert!(bench.path("page.html").is_file());
-    bench.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > shown\n");
-    bench.shell("chmod +x xdg-open && PATH=$PWD:$PATH exec \"$BYTEGAUGE\" report --html page.html --open").exits(0);
-    let shown = fs::read_to_string(bench.path("shown")).expect("the argument of the opener");
-    assert!(shown.starts_with('/') && shown.ends_with("/page.html"), "{shown}");
 }
 
 #[test]
