@@ -10,7 +10,7 @@ use bytegauge_report::words::change_label;
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};
-use crate::{args, command_line, measure, resume, tune, tune_options};
+use crate::{args, command_line, measure, tune, tune_options};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -47,7 +47,7 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let words = match (&a, &b) {
         (Some(a), Some(b)) => [a.as_str(), b.as_str()],
         (None, None) if args::text(matches, "resume").is_some() => {
-            return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Tune)))?, matches);
+            return measure::go_on(matches, Some((AB, Workload::Tune)));
         }
         _ => {
             return usage(format!("ab needs two sides, `ab './old' './new'`, each a command or one of: {SIDES}"));
@@ -190,11 +190,9 @@ fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
         "metric prepare start ready stop load command placement timeout a-option b-option a-sysctl b-sysctl";
     match of_programs.split(' ').find(|name| args::is_given(matches, name)) {
         None => Ok(()),
-        Some("placement" | "timeout") => usage(
-            "--placement and --timeout apply to programs here: for a workload write them in its flags, run:stream --placement \
-             same-cpu",
-        ),
-        Some(name) => usage(format!("--{name} applies to programs (cmd:, start:): leave it out with run:")),
+        Some(name) => usage(format!(
+            "--{name} applies to programs (cmd:, start:): leave it out with run:, or write a setting of the workload in its flags"
+        )),
     }
 }
 

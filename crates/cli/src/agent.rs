@@ -15,17 +15,17 @@ use bytegauge_model::{Bytes, Nanos, Place, Spec, escape};
 use bytegauge_plan::Plan;
 use bytegauge_traffic::RemoteHost;
 use bytegauge_wire::Key;
-use clap::{ArgAction, ArgGroup, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::command_line::option::{path, switch, valued};
 use crate::exit_code::{DONE, Failure, usage};
 use crate::{args, interrupt, measure, terminal};
 
 /// Sessions at a time at most: each has a thread and an end of its own.
-const SESSIONS_MAX: u64 = 32;
+const SESSIONS_MAX: i64 = 32;
 
 /// Connections of a trial at most.
-const FLOWS_MAX: u64 = 65_536;
+const FLOWS_MAX: i64 = 65_536;
 
 /// The subcommand.
 pub fn command() -> Command {
@@ -36,8 +36,8 @@ pub fn command() -> Command {
         .group(ArgGroup::new("what").args(["init", "listen"]).required(true))
         .arg(path("key-file", "FILE", "Key of both hosts, readable by its owner only").required(true))
         .next_help_heading("Limits")
-        .arg(valued("max-sessions", "N", "Sessions at a time; two disturb each other").default_value("1"))
-        .arg(valued("max-flows", "N", "Connections of a trial, with idle ones").default_value("2048"))
+        .arg(count("max-sessions", SESSIONS_MAX, "Sessions at a time; two disturb each other").default_value("1"))
+        .arg(count("max-flows", FLOWS_MAX, "Connections of a trial, with idle ones").default_value("2048"))
         .arg(valued("max-duration", "TIME", "Time of a session, and of each trial").default_value("60m"))
         .arg(
             valued("max-bytes", "SIZE", "Bytes of a session; a trial that reaches it is ended").default_value("16384G"),
@@ -50,14 +50,16 @@ pub fn command() -> Command {
         .arg(valued("max-rate", "SIZE", "Bytes per second: sessions need a --rate up to it"))
 }
 
+fn count(name: &'static str, max: i64, help: &'static str) -> Arg {
+    valued(name, "N", help).value_parser(value_parser!(u32).range(1..=max))
+}
+
 /// Makes a key, or serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if matches.get_flag("init") {
         return init(matches);
     }
-    let Some(place) = args::parsed::<Place>(matches, "listen")? else {
-        return usage("--listen needs an address: give ADDRESS:PORT");
-    };
+    let place: Place = args::needed(matches, "listen")?;
     let limits = limits(matches)?;
     let key = read(matches)?;
     let program = measure::own_program()?;
@@ -87,21 +89,15 @@ fn log(line: &str) {
 }
 
 fn limits(matches: &ArgMatches) -> Result<Limits, Failure> {
-    let count = |name: &str, max: u64| -> Result<usize, Failure> {
-        let count: u64 = args::needed(matches, name)?;
-        match (1..=max).contains(&count) {
-            true => Ok(count as usize),
-            false => usage(format!("--{name}: {count} is out of range: use 1 to {max}")),
-        }
-    };
+    let count = |name: &str| matches.get_one::<u32>(name).map_or(1, |count| *count as usize);
     let size = |name: &str| args::needed(matches, name).map(|Bytes(bytes)| bytes);
     let Nanos(duration_ns) = args::needed(matches, "max-duration")?;
     if duration_ns == 0 {
         return usage("--max-duration: a session needs time: give for example 10m");
     }
     Ok(Limits {
-        sessions: count("max-sessions", SESSIONS_MAX)?,
-        flows: count("max-flows", FLOWS_MAX)?,
+        sessions: count("max-sessions"),
+        flows: count("max-flows"),
         duration: Duration::from_nanos(duration_ns),
         bytes: size("max-bytes")?,
         memory: size("max-memory")?,

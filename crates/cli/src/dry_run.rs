@@ -163,24 +163,18 @@ fn lengths(plan: &Plan, cells: &[&Cell], family: &Family) -> String {
     lengths.into_iter().map(|ns| Nanos(ns).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The levels of each factor in cells, in the order in which they occur. The cells are read once: those of a large plan do not
-/// fit into the cache of a CPU.
+/// The levels of each factor in cells, in the order in which they occur.
 fn levels_of(cells: &[&Cell]) -> Vec<Vec<Level>> {
-    let mut found = vec![(Vec::new(), Level::Absent); FACTORS.len()];
+    let mut found = vec![Vec::new(); FACTORS.len()];
     for cell in cells {
-        for (factor, (levels, last)) in FACTORS.iter().zip(&mut found) {
+        for (factor, levels) in FACTORS.iter().zip(&mut found) {
             let level = cell.factors.level(factor.key);
-            // Most cells have the level of the one before.
-            if level == *last {
-                continue;
-            }
             if level != Level::Absent && !levels.contains(&level) {
-                levels.push(level.clone());
+                levels.push(level);
             }
-            *last = level;
         }
     }
-    found.into_iter().map(|(levels, _)| levels).collect()
+    found
 }
 
 /// The lines of a family: those of fixed factors by flag, and all others.

@@ -31,7 +31,7 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
 /// `bytegauge run PLAN`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some(plan) = matches.get_one::<OsString>("plan") else {
-        return go_on(&resume::by_its_own_words(matches, None)?, matches);
+        return go_on(matches, None);
     };
     if args::text(matches, "only").is_some() {
         return usage("--only names plans of `bytegauge run survey`: leave it out");
@@ -82,7 +82,7 @@ fn measure(spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let given = args::factors(matches, spec.workload)?;
     // The session has all factors that a plan requires of its user.
     if given.is_empty() && args::text(matches, "resume").is_some() {
-        return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
+        return go_on(matches, Some((&spec.name, spec.workload)));
     }
     planned(resolved(spec, &given, args::seed(matches), matches)?, matches)
 }
@@ -90,16 +90,17 @@ fn measure(spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
 /// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.
 pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(begun) = resume::session(matches, &plan)? {
-        return go_on(&begun, matches);
+        return carried_out(begun.plan.clone(), Some(&begun), matches);
     }
     plan.saved = history::save_as(matches)?;
     plan.asked = args::asked(std::env::args_os().skip(1));
     carried_out(plan, None, matches)
 }
 
-/// Continues a session.
-pub fn go_on(begun: &resume::Begun, matches: &ArgMatches) -> Result<u8, Failure> {
-    carried_out(begun.plan.clone(), Some(begun), matches)
+/// Continues a session without its own words: of one plan, or of any.
+pub fn go_on(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<u8, Failure> {
+    let begun = resume::by_its_own_words(matches, asked)?;
+    carried_out(begun.plan.clone(), Some(&begun), matches)
 }
 
 /// The flame graphs that were asked for, if any.

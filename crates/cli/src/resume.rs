@@ -30,6 +30,7 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
     }
     let begun = found(matches, Some((&asked.name, asked.workload)))?;
     refuse_another_plan(matches, begun.id, asked, &begun.plan)?;
+    refuse_another_design(matches, begun.id, &begun.plan)?;
     Ok(Some(begun))
 }
 
@@ -52,21 +53,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
             "--{flag} is that of session {id}: leave it out to continue, or start a new session without --resume"
         ));
     }
-    let mut design = PlanSpec::named(&plan.name, plan.workload);
-    args::apply_design(&mut design, matches)?;
-    let asked = Plan {
-        budget_ns: design.budget_ns.unwrap_or(plan.budget_ns),
-        seed: args::seed(matches),
-        blocks: design.blocks,
-        analyses: design.analyses,
-        audit: design.audit,
-        margin: design.margin,
-        ends: design.ends,
-        verify: design.verify,
-        gentle: design.gentle,
-        ..plan.clone()
-    };
-    refuse_another_plan(matches, id, &asked, plan)?;
+    refuse_another_design(matches, id, plan)?;
     Ok(begun)
 }
 
@@ -147,16 +134,12 @@ fn another(session: SessionId, flag: &str) -> Failure {
     ))
 }
 
-/// Checks that every given flag has the value of the session.
+/// Checks that every given factor, and the program if it is given, is that of the session.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
-    let given = |name: &str| args::is_given(matches, name);
-    let factors = args::factors(matches, asked.workload)?
-        .into_iter()
-        .map(|(factor, _)| (factor.flag(), levels(asked, factor).join(","), levels(begun, factor).join(",")));
     let of_task = ["command", "load", "start", "ready", "stop", "metric", "prepare"];
     let parts =
         |task: &ProgramTask| (task.command.clone(), task.server.clone(), task.metric.to_string(), task.prepare.clone());
-    if let Some(task) = asked.task.as_ref().filter(|_| of_task.into_iter().any(given))
+    if let Some(task) = asked.task.as_ref().filter(|_| of_task.into_iter().any(|name| args::is_given(matches, name)))
         && begun.task.as_ref().is_some_and(|begun| parts(begun) != parts(task))
     {
         return usage(format!(
@@ -164,21 +147,31 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
              a new session without --resume"
         ));
     }
-    let design = [
-        ("time", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
-        ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
-        ("analyses", asked.analyses.to_string(), begun.analyses.to_string()),
-        ("long-trials", asked.audit.to_string(), begun.audit.to_string()),
-        ("margin", asked.margin.to_string(), begun.margin.to_string()),
-        ("ends", asked.ends.to_string(), begun.ends.to_string()),
-        ("verify", asked.verify.to_string(), begun.verify.to_string()),
-        ("half-load", asked.gentle.to_string(), begun.gentle.to_string()),
-        ("seed", asked.seed.to_string(), begun.seed.to_string()),
-    ];
-    let design = design.into_iter().filter(|(name, ..)| given(name)).map(|(name, a, b)| (name.to_owned(), a, b));
-    match factors.chain(design).find(|(_, asked, begun)| asked != begun) {
+    let factors = args::factors(matches, asked.workload)?;
+    match factors.into_iter().find(|(factor, _)| levels(asked, factor) != levels(begun, factor)) {
         None => Ok(()),
-        Some((flag, ..)) => Err(another(session, &flag)),
+        Some((factor, _)) => Err(another(session, &factor.flag())),
+    }
+}
+
+/// Checks that every given flag of the design has the value of the session.
+fn refuse_another_design(matches: &ArgMatches, session: SessionId, begun: &Plan) -> Result<(), Failure> {
+    let mut asked = PlanSpec::named(&begun.name, begun.workload);
+    args::apply_design(&mut asked, matches)?;
+    let is_same = [
+        ("time", asked.budget_ns == Some(begun.budget_ns)),
+        ("blocks", asked.blocks == begun.blocks),
+        ("analyses", asked.analyses == begun.analyses),
+        ("long-trials", asked.audit == begun.audit),
+        ("margin", asked.margin == begun.margin),
+        ("ends", asked.ends == begun.ends),
+        ("verify", asked.verify == begun.verify),
+        ("half-load", asked.gentle == begun.gentle),
+        ("seed", args::seed(matches) == begun.seed),
+    ];
+    match is_same.into_iter().find(|(name, is_same)| args::is_given(matches, name) && !is_same) {
+        None => Ok(()),
+        Some((flag, _)) => Err(another(session, flag)),
     }
 }
 

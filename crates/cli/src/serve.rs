@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Engine, Nanos, Place, Transport};
 use bytegauge_serve::{ServeRole, Served, Server};
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, value_parser};
 
 use crate::command_line::option::valued;
 use crate::exit_code::{DONE, Failure, usage};
@@ -21,7 +21,7 @@ const UDP: &str = "udp:";
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// More threads than any machine has CPUs for.
-const THREADS_MAX: usize = 1024;
+const THREADS_MAX: i64 = 1024;
 
 /// The subcommand.
 pub fn command() -> Command {
@@ -32,7 +32,11 @@ pub fn command() -> Command {
                 valued("engine", "NAME", "How bytes are moved: epoll, blocking, tokio, uring, …")
                     .default_value("epoll"),
             )
-            .arg(valued("threads", "N", "Threads; blocking has one for each connection").default_value("1"))
+            .arg(
+                valued("threads", "N", "Threads; blocking has one for each connection")
+                    .value_parser(value_parser!(u32).range(1..=THREADS_MAX))
+                    .default_value("1"),
+            )
             .arg(
                 valued("listen", "PLACE", "Address: HOST:PORT, unix:/path, echo also udp:HOST:PORT")
                     .default_value("127.0.0.1:0"),
@@ -64,10 +68,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if !engine.suits(&Transport::Tcp) {
         return usage(format!("--engine: {engine} carries datagrams, not connections: use epoll"));
     }
-    let threads: usize = args::needed(matches, "threads")?;
-    if !(1..=THREADS_MAX).contains(&threads) {
-        return usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}"));
-    }
+    let threads = matches.get_one::<u32>("threads").map_or(1, |threads| *threads as usize);
     let datagrams = args::text(matches, "listen").and_then(|place| place.strip_prefix(UDP));
     let place: Place = match datagrams {
         Some(place) => datagram_place(matches, role, place)?,

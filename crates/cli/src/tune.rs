@@ -14,7 +14,7 @@ use bytegauge_sys::snmp::Counter;
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, usage};
-use crate::{args, measure, resume, stored, tune_options, tune_service_flags};
+use crate::{args, measure, stored, tune_options, tune_service_flags};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
 /// `recommended:7` for session 7's.
@@ -34,13 +34,9 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     let spec = PlanSpec::named("tune", Workload::Tune);
     let is_named = |name: &str| args::is_given(matches, name);
     if is_named("resume") && !is_named("command") && !is_named("load") {
-        let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;
-        return measure::go_on(&begun, matches);
+        return measure::go_on(matches, Some((&spec.name, spec.workload)));
     }
     if let Some(pid) = matches.get_one::<u32>("pid") {
-        if takes_values(matches) {
-            return usage("--pid changes sockets of a running program, and --values an argument: leave one out");
-        }
         if let Some((factor, _)) = args::factors(matches, Workload::Tune)?.first() {
             return usage(format!(
                 "--{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
@@ -52,7 +48,7 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(name) = ["port", "peer", "max-harm", "yes"].into_iter().find(|name| is_named(name)) {
         return usage(format!("--{name} is for a program that runs already: add its --pid, or leave it out"));
     }
-    let of_options = ["option", "sysctl", "on", "crossed"].into_iter().find(|name| args::is_given(matches, name));
+    let of_options = ["option", "sysctl", "on", "crossed"].into_iter().find(|name| is_named(name));
     if let Some(name) = of_options.filter(|_| takes_values(matches)) {
         return usage(format!(
             "--{name} changes sockets or their network, and {{value}} or --values an argument: tune one of them at a time"
@@ -89,21 +85,11 @@ pub fn task_of(
     let mut given = command.into_iter().chain(Some(words).filter(|words| !words.is_empty())).chain(load);
     let command = match given.next() {
         Some(words) => words,
-        None if server.is_some() => {
-            return usage(
-                "ab needs a command: --a and --b start servers, and the measured command is their client: write it last, bytegauge ab \
-                 --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
-            );
-        }
-        None if args::text(matches, "start").is_some() => {
-            return usage(
-                "tune needs a command next to --start, the client that is measured: as --load 'CLIENT …', or last: -- CLIENT …",
-            );
-        }
         None => {
             return usage(
-                "tune needs a command: write it last: bytegauge tune -- ./program data; to vary one of its arguments, write {value} in \
-                 its place: bytegauge tune --values 4K..1M -- dd if=/dev/zero of=/dev/null bs={value} count={1G/value}",
+                "a command to measure is missing, which is the client where a server is started: write it last (bytegauge tune -- \
+                 ./program data), or as --load 'CLIENT …'; to vary one of its arguments, write {value} in its place (bytegauge tune \
+                 --values 4K..1M -- dd if=/dev/zero of=/dev/null bs={value} count={1G/value})",
             );
         }
     };

@@ -158,12 +158,6 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
     let gone = || Failure::usage(ObserveError::NoProcess(pid));
     let port = matches.get_one::<u16>("port").copied();
     let peer = matches.get_one::<IpAddr>("peer").map(IpAddr::to_canonical);
-    if port.is_none() && peer.is_none() {
-        return usage(
-            "--pid needs --port, the port at which the program listens, or --peer, the address of the other ends: which connections \
-             are to be changed?",
-        );
-    }
     let trial_ns = args::time_ns(matches, "time")?.unwrap_or(BUDGET_NS) / TRIALS;
     Ok(RunningService {
         pid,

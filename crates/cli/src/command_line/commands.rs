@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bytegauge_import::{FORMATS, rate_units};
 use bytegauge_model::Workload;
 use bytegauge_plan::built_in;
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 use super::help::shortened;
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
@@ -123,7 +123,8 @@ pub fn tune(command: Command) -> Command {
         .next_help_heading("Running program")
         .arg(
             process("Process that runs already, with its descendants")
-                .conflicts_with_all("command start load prepare ready stop on now recommendation".split(' '))
+                .requires("connections")
+                .conflicts_with_all("command start load prepare ready stop on now recommendation values".split(' '))
                 .details("each --option is switched on its connections and set back after every trial"),
         )
         .arg(
@@ -134,6 +135,7 @@ pub fn tune(command: Command) -> Command {
             valued("peer", "ADDRESS", "Address of the other end of its connections")
                 .value_parser(value_parser!(IpAddr)),
         )
+        .group(ArgGroup::new("connections").args(["port", "peer"]).multiple(true))
         .arg(
             valued("max-harm", "SHARE", "Harm that ends the session [default: 10%]")
                 .details("if a change makes it worse by more than this in two trials in a row"),

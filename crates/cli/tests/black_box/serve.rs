@@ -207,7 +207,7 @@ fn wrong_words_are_refused() {
     check("echo --listen unix:/no/such/folder/x", 5, "cannot be made");
     check("echo --engine steam", 2, "--engine");
     check("echo --engine null", 2, "null moves no bytes");
-    check("echo --threads 0", 2, "out of range");
+    check("echo --threads 0", 2, "0 is not in 1..=1024");
     check("tea", 2, "tea");
     check("", 2, "serve");
 }

@@ -378,7 +378,7 @@ fn what_cannot_be_changed_is_refused() {
         assert!(ran.stderr.contains(expected), "{words}: {ran}");
     };
     refused("tune --pid 4000000 --port 7 --option nodelay=on", "there is no process 4000000");
-    refused("tune --pid 1 --option nodelay=on", "--pid needs --port");
+    refused("tune --pid 1 --option nodelay=on", "<--port <PORT>|--peer <ADDRESS>>");
     refused("tune --pid 1 --port 7", "--pid needs a value");
     refused("tune --pid 1 --port 7 --option nodelay=auto", "--pid needs a value");
     refused("tune --pid 1 --port 7 --option quickack=on", "the kernel changes it by itself");

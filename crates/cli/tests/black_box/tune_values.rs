@@ -138,7 +138,7 @@ fn wrong_usage_is_reported_first() {
     };
     wrong(&["--values", "1,2", "--", "sh", "-c", &touch], "{value} is not in the command");
     wrong(&["--", "no-such-program-at-all", "{value}"], "`no-such-program-at-all` was not found");
-    wrong(&["--values", "4K"], "tune needs a command: write it last");
+    wrong(&["--values", "4K"], "a command to measure is missing");
     wrong(&["--values", "4K", "--start", "./server {value}"], "as --load 'CLIENT …'");
     wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is not a test that a server is ready");
     wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
