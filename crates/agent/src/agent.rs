@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::Place;
 use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_model::Nanos;
+use bytegauge_model::{Nanos, Place};
 use bytegauge_traffic::{EndError, agent_callers, lock, relay};
 use bytegauge_wire::Key;
 use serde_json::Value;

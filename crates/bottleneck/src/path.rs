@@ -3,7 +3,7 @@
 //! The rules are read together: their order decides. Rules that need numbers of one workload alone follow the common ones. Of calls
 //! the client is the instrument: if it is the limit, the server could do more than the rate shows.
 
-use bytegauge_model::unit::{Nanos, byte_rate, call_rate, significant};
+use bytegauge_model::unit::{Nanos, byte_rate, call_rate, counted, significant};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub struct PathSigns {
     pub think_share: Option<f64>,
     /// The harness's floor over the cell's time per call.
     pub floor_share: Option<f64>,
+    /// Threads of the test and CPUs for them, where there are more threads.
+    pub crowded: Option<(u64, u64)>,
     /// The relay between the ends, if any.
     pub relay: Option<RelaySigns>,
     /// Share of the reader's CPU time that the kernel took.
@@ -148,6 +150,7 @@ pub const RULES: &[Rule<PathSigns>] = &[
     Rule { name: RELAY, test: relay_cpu },
     Rule { name: ALL, test: all_cpus },
     Rule { name: RELAY_SHARED, test: shared_with_relay },
+    Rule { name: "too few CPUs", test: too_few_cpus },
     Rule { name: "other programs", test: other_programs },
     Rule { name: "softirq", test: softirq },
     Rule { name: "window", test: window },
@@ -282,13 +285,26 @@ fn shared_with_relay(signs: &PathSigns) -> Option<Evidence> {
         .then(|| evidence(sentence, [("queued_share", queued), ("relay_cpus", cpus)]))
 }
 
+/// Threads of the test that wait for each other's CPU.
+fn too_few_cpus(signs: &PathSigns) -> Option<Evidence> {
+    let (threads, cpus) = signs.crowded?;
+    waits_for_cpu(
+        signs,
+        &format!("{threads} threads of the test share {}: they wait for a CPU", counted(cpus as usize, "CPU")),
+    )
+}
+
 fn other_programs(signs: &PathSigns) -> Option<Evidence> {
+    waits_for_cpu(signs, "threads could run but wait for a CPU that others have")
+}
+
+fn waits_for_cpu(signs: &PathSigns, what: &str) -> Option<Evidence> {
     let queued = signs.ends.iter().zip(signs.words()).filter_map(|(end, words)| Some((words, end.queued_share?)));
     let queued: Vec<(&EndWords, f64)> = queued.collect();
     (signs.taken_by_others(signs.queued()?) >= QUEUED).then(|| {
         let each = queued.iter().map(|(words, share)| format!("{} {} of the time", words.name, percent(*share)));
         let each = each.collect::<Vec<_>>().join(", ");
-        let sentence = format!("threads could run but wait for a CPU that others have: {each}");
+        let sentence = format!("{what}: {each}");
         evidence(sentence, queued.iter().map(|(words, share)| (words.key("queued_share"), *share)))
     })
 }

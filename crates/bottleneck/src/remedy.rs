@@ -51,6 +51,7 @@ pub fn remedy(of: &LimitedOption, name: &str) -> Option<String> {
         }
         path::RELAY_SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)",
         path::RELAY_SHARED | path::ALL => "more CPUs help, or ends and a relay that use less CPU time",
+        "too few CPUs" => "more CPUs help, or fewer connections or threads",
         "other programs" => "stop the other programs, or measure on CPUs that they leave free",
         "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections",
         "shared CPU" => "more CPUs help, or less CPU time for each byte or call",

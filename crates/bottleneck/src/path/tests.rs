@@ -81,6 +81,11 @@ fn limits_of_streams_have_evidence() {
         "other programs",
         "wait for a CPU that others have: writer 10 % of the time, reader 45 % of the time",
     );
+    check(
+        PathSigns { crowded: Some((8, 2)), ..queued(pair(0.4, 0.5), [0.1, 0.45]) },
+        "too few CPUs",
+        "8 threads of the test share 2 CPUs: they wait for a CPU: writer 10 % of the time",
+    );
     let mut alone = device(0.5, 0.98);
     alone.ends[1].queued_share = Some(0.5);
     check(alone, "other programs", "that others have: reader 50 % of the time");

@@ -159,6 +159,7 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::InvalidUtf8 => return no_text(words).unwrap_or(error),
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
@@ -174,6 +175,17 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
     }
     error
+}
+
+/// The error about the last word that is no text: paths of files may be any bytes, words of a measured program may not.
+fn no_text(words: &[OsString]) -> Option<Error> {
+    let word = words.iter().rfind(|word| word.to_str().is_none())?;
+    let word = word.to_string_lossy();
+    let message = format!(
+        "`{}` is not valid UTF-8: give the program or the file another name, such as that of a link (ln -s), or start it by a script\n",
+        word.escape_debug()
+    );
+    Some(Error::raw(ErrorKind::InvalidUtf8, message))
 }
 
 /// The innermost command that the words name.
@@ -323,6 +335,17 @@ mod unknown_option_tests {
             assert!(text.contains(expected), "{text}");
         }
         assert!(!error_of("bytegauge mesh --xyzzy red").contains("tip:"));
+    }
+
+    #[test]
+    fn a_word_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let mut words: Vec<OsString> = "bytegauge tune --".split(' ').map(OsString::from).collect();
+        words.push(OsString::from_vec(b"./prog\xff\x1b".to_vec()));
+        let command = command();
+        let error = command.clone().try_get_matches_from(&words).unwrap_err();
+        let text = explained(error, &command, &words).render().to_string();
+        assert!(text.contains("`./prog\u{fffd}\\u{1b}` is not valid UTF-8") && text.contains("ln -s"), "{text}");
     }
 
     #[test]

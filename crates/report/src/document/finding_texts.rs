@@ -238,7 +238,7 @@ fn harmed(results: &Results, harm: HarmKind, (amount, up_to): (f64, &str), of_al
     match harm {
         HarmKind::DelayedAcks => format!(
             "{share} of the calls take 40 ms and more: Nagle's algorithm holds the rest of a message back until a delayed \
-             acknowledgement comes; --nodelay on, or one write a message, avoids it"
+             acknowledgement comes; TCP_NODELAY at the end that writes in parts, or one write a message, avoids it"
         ),
         HarmKind::Stalled => format!("no data moved in {share} of its trials"),
         HarmKind::MissedLoad if of_all => {

@@ -15,7 +15,7 @@ mod title;
 use std::ops::Deref;
 
 use bytegauge_model::{AnalysisProgress, GroupId};
-pub use decision::Decision;
+pub use decision::{Decision, avoided};
 pub use details::harness_cost;
 pub use further_steps::LINK_DELAY;
 pub use matrix::{Matrix, MatrixCell, MatrixRow};

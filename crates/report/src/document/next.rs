@@ -182,7 +182,14 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
             Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
             None => "take any of the undecided options, or compare fewer at once".into(),
         };
-        steps.push(words(&format!("an hour would not decide it either: {then}")));
+        let lacks_trials = |group: &&GroupView| {
+            view.test(&group.id)
+                .is_some_and(|test| matches!(test.claim, Claim::Invalid { reason: InvalidReason::FewBlocks }))
+        };
+        steps.push(words(&match open.iter().any(lacks_trials) {
+            true => "give it more time (--time), or compare fewer options at once".into(),
+            false => format!("an hour would not decide it either: {then}"),
+        }));
     }
     steps.extend(why_ended(view));
     steps

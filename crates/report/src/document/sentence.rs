@@ -2,7 +2,7 @@
 
 use bytegauge_model::Cost;
 use bytegauge_model::factor::{self, Factor, HelpSection, Role};
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 
 use super::Results;
 use super::decision::{alternatives, avoided, set, why};
@@ -106,7 +106,14 @@ fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
     let loses = option.harm.iter().any(|kind| !matches!(kind, HarmKind::DelayedAcks | HarmKind::CopiedSends));
     match option.slower_lower.filter(|lower| *lower > 0.0 && !loses) {
         Some(lower) => format!("{} {}", option.label, takes(test.compares, lower, lower >= 1.0)),
-        None => format!("Avoid {}: {}", option.label, harm_of(results, option)),
+        None => {
+            let kind = option.harm.first();
+            let others =
+                avoided(test).iter().filter(|other| other.id != option.id && other.harm.first() == kind).count();
+            let others = if others > 0 { format!(" and {}", counted(others, "other")) } else { String::new() };
+            let up_to = if others.is_empty() { "" } else { "up to " };
+            format!("Avoid {}{others}: {up_to}{}", option.label, harm_of(results, option))
+        }
     }
 }
 

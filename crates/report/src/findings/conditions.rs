@@ -174,9 +174,9 @@ fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Fin
         concerns.is_some_and(|concerns| compared().any(|option| concerns(&option.settings.get(name))))
     };
     let factors = group.varied.iter().filter(is_concerned).filter(|_| view.status != SessionStatus::Imported);
-    // An option that is only ruled out is no recommendation.
-    let is_named = test.used().is_some();
-    factors.map(|factor| caution_if(is_named, Fact::BeyondLoopback { factor: factor.clone() })).collect()
+    // An undecided test that is about it alone is read as "no difference".
+    let is_read = test.used().is_some() || group.varied.len() == 1;
+    factors.map(|factor| caution_if(is_read, Fact::BeyondLoopback { factor: factor.clone() })).collect()
 }
 
 /// Whether the loopback interface was used in place of a network.

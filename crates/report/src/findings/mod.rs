@@ -241,6 +241,7 @@ impl Finding {
                 | Fact::Earlier { .. }
                 | Fact::Advice { .. }
                 | Fact::LongerTail { .. }
+                | Fact::UnevenWorkers { .. }
                 | Fact::ControlDiffers { .. }
                 | Fact::ProcessesLeft { .. },
                 _,

@@ -5,7 +5,7 @@ use bytegauge_model::unit::counted;
 
 use super::layout::Layout;
 use crate::Report;
-use crate::document::{Decision, NextStep, TestTexts, step};
+use crate::document::{Decision, NextStep, TestTexts, avoided, step};
 use crate::results::{OptionResult, OptionStatus, Test};
 use crate::view::numbers::{VersusSideView, VersusView};
 use crate::words::fit::{cut, padded, text_width};
@@ -122,19 +122,26 @@ pub fn one_test(report: &Report, test: &Test, layout: &Layout, rows_max: usize) 
     out
 }
 
-/// The options with a row in the order of the plan, and how many measured ones have none: those with an interval come first.
+/// More options to avoid than this have no row where there are too many rows.
+const AVOIDED_ROWS: usize = 2;
+
+/// The options with a row in the order of the plan, and how many measured ones have none: the worst to avoid have one, and of the
+/// others those with an interval come first.
 fn shown(test: &Test, rows_max: usize) -> (Vec<&OptionResult>, usize) {
     let rated: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
     if rated.len() <= rows_max {
         return (rated, 0);
     }
-    let mut best = rated.clone();
+    let worst = avoided(test).into_iter().filter(|option| option.rate.is_some()).take(AVOIDED_ROWS);
+    let worst: Vec<&OptionResult> = worst.collect();
+    let is_worst = |option: &&OptionResult| worst.iter().any(|other| other.id == option.id);
+    let mut best: Vec<&OptionResult> = rated.iter().copied().filter(|option| !is_worst(option)).collect();
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
     let rate = |option: &OptionResult| option.rate.unwrap_or(0.0);
     best.sort_by(|a, b| upper(a).total_cmp(&upper(b)).then(rate(b).total_cmp(&rate(a))));
-    best.truncate(rows_max);
-    let is_kept = |option: &&OptionResult| best.iter().any(|kept| kept.id == option.id);
-    (rated.iter().copied().filter(is_kept).collect(), rated.len() - rows_max)
+    best.truncate(rows_max.saturating_sub(worst.len()));
+    let is_kept = |option: &&OptionResult| is_worst(option) || best.iter().any(|kept| kept.id == option.id);
+    (rated.iter().copied().filter(is_kept).collect(), rated.len() - best.len() - worst.len())
 }
 
 /// The width of all columns with the spaces before them.

@@ -4,8 +4,7 @@ use bytegauge_bottleneck::path::{EndSigns, PathSigns, RelaySigns, SharedCpus};
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_model::spec::derived::{flows, threads, ways};
 use bytegauge_model::{
-    EndCounts, EndReport, Placement, RelayMethod, RelayPlacement, RelayThreads, Spec, Transport, Trial,
-    Workload,
+    EndCounts, EndReport, Placement, RelayMethod, RelayPlacement, RelayThreads, Spec, Transport, Trial, Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
@@ -71,6 +70,12 @@ fn ends(known: &Known) -> [Option<Watched>; 2] {
     [watched(source_sums(trials), Trial::source_side, near), watched(sink_sums(trials), Trial::sink_side, far)]
 }
 
+/// Threads of both ends, and of streams that load the same path.
+fn own_threads(levels: &Spec) -> u64 {
+    let [near, far] = threads(levels);
+    near.saturating_add(far).saturating_add(levels.load_flows().unwrap_or(0))
+}
+
 /// Gathers the signs of one cell of a stream or of calls.
 pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
     let levels = &known.settled.cell.factors;
@@ -86,6 +91,7 @@ pub fn gather(known: &Known, call: Option<&CallView>) -> PathSigns {
         two_ended,
         ends: [sign(0), sign(1)],
         shared: shared_cpus(known, &ends).filter(|_| two_ended),
+        crowded: known.cpus.map(|cpus| (own_threads(levels), cpus)).filter(|(threads, cpus)| threads > cpus),
         softirq_busiest_cpus: known
             .cpu
             .softirq_cpus

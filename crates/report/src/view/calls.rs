@@ -69,7 +69,9 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcks> {
     let levels = &settled.cell.factors;
     let pieces = levels.request_chunk().is_some() || levels.response_parts().is_some() || levels.depth() > Some(1);
     let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks.get()).sum();
-    if acks == 0 || !pieces {
+    // Pauses within a reply are as long.
+    let pauses = levels.response_gap().is_some_and(|ns| ns > 0);
+    if acks == 0 || !pieces || pauses {
         return None;
     }
     let mut times = TimeDistribution::default();

@@ -350,9 +350,20 @@ fn sending_engines(trial: &Trial) -> impl Iterator<Item = &EngineReport> {
 }
 
 /// Time-outs of TCP for each call, the median of the trials: the kernel counts those of all connections of this host, and other
-/// programs have theirs in some trials only. An emulated link that loses packets causes time-outs by chance.
+/// programs have theirs in some trials only. None are its own where no connection of both ends sent a segment again. An emulated link
+/// that loses packets causes time-outs by chance.
 fn timeouts(settled: &Settled) -> Option<f64> {
-    if settled.cell.factors.link_loss().is_some_and(|loss| loss > LossShare(0)) {
+    let resent = |trial: &&Trial| {
+        let of = |role| {
+            let flows = trial.end(role)?.flows.iter().filter_map(|flow| flow.tcp.as_deref()?.retransmits.get());
+            flows.reduce(u64::saturating_add)
+        };
+        Some(of(EndRole::Client)?.saturating_add(of(EndRole::Server)?))
+    };
+    let spec = &settled.cell.factors;
+    let loses = spec.link_loss().is_some_and(|loss| loss > LossShare(0));
+    let keeps = spec.connect_per_call() != Some(true);
+    if loses || (keeps && settled.trials.iter().all(|trial| resent(trial) == Some(0))) {
         return None;
     }
     let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts.get()?, trial.client()?.begun);
