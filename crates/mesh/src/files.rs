@@ -17,7 +17,7 @@ use thiserror::Error;
 use crate::Rank;
 use crate::message::RankHello;
 use crate::row::MeshRow;
-use crate::settings::MeshSettings;
+use crate::settings::{FORMAT, MeshSettings};
 
 /// The longest line that is read, bytes. A row has about 500, of calls a few thousand.
 const LINE_MAX: u64 = 8 << 20;
@@ -280,8 +280,14 @@ impl FileLines {
         }
         let header: FileHeader = serde_json::from_slice(&lines.line)
             .map_err(|error| lines.damaged(format!("it does not begin with a header ({error})")))?;
-        header.settings.check().map_err(|why| lines.damaged(format!("its header is damaged ({why})")))?;
-        Ok((lines, header))
+        match header.settings.format {
+            FORMAT => {
+                let checked = header.settings.check();
+                checked.map_err(|why| lines.damaged(format!("its header is damaged ({why})")))?;
+                Ok((lines, header))
+            }
+            other => Err(lines.damaged(format!("its format is {other}, and this version reads {FORMAT}"))),
+        }
     }
 
     /// Reads the next line. `false` at the end, and at a line that was cut off.

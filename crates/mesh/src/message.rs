@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytegauge_model::Outcome;
 use bytegauge_model::escape::cut;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 use crate::rate_model::RateSample;
@@ -32,21 +32,6 @@ pub fn shortened(reason: String) -> String {
     cut(reason, REASON_MAX)
 }
 
-/// Reads a reason of another host within its cap: ranks print it.
-fn reason<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    String::deserialize(from).map(shortened)
-}
-
-/// Reads a name within its cap: rank 0 keeps and prints it.
-fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    Ok(cut(String::deserialize(from)?, NAME_MAX))
-}
-
-/// Reads the name of a rack within its cap.
-fn rack<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    Ok(Option::<String>::deserialize(from)?.map(|rack| cut(rack, NAME_MAX)))
-}
-
 /// A rank introduces itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankHello {
@@ -55,16 +40,26 @@ pub struct RankHello {
     /// The number of ranks that it expects.
     pub size: u32,
     /// The version of its program.
-    #[serde(deserialize_with = "name")]
     pub program: String,
     /// The name of its host.
-    #[serde(deserialize_with = "name")]
     pub host: String,
     /// Its rack, if it has one.
-    #[serde(deserialize_with = "rack")]
     pub rack: Option<String>,
     /// Where its agent listens.
     pub agent: SocketAddr,
+}
+
+impl RankHello {
+    /// The same with names of at most [`NAME_MAX`] bytes: rank 0 keeps and prints them.
+    #[must_use]
+    pub fn within_caps(self) -> RankHello {
+        RankHello {
+            program: cut(self.program, NAME_MAX),
+            host: cut(self.host, NAME_MAX),
+            rack: self.rack.map(|rack| cut(rack, NAME_MAX)),
+            ..self
+        }
+    }
 }
 
 /// A message of a rank.
@@ -102,7 +97,7 @@ pub enum ToRank {
         unix_ns: u64,
     },
     /// The rank cannot take part, for this reason.
-    Refused(#[serde(deserialize_with = "reason")] String),
+    Refused(String),
     /// Rank 0 is alive.
     Alive,
     /// Measure.
@@ -120,6 +115,18 @@ pub enum ToRank {
     /// Everything is over: finish the file and leave.
     Finish,
 }
+
+impl ToRank {
+    /// The same with a reason of at most 2 KiB: ranks print it.
+    #[must_use]
+    pub fn within_caps(self) -> ToRank {
+        match self {
+            ToRank::Refused(reason) => ToRank::Refused(shortened(reason)),
+            other => other,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +136,7 @@ mod tests {
         let long = "é".repeat(1 << 19);
         let agent = ([192, 0, 2, 1], 60_000).into();
         let hello = RankHello { rank: 1, size: 2, program: long.clone(), host: long.clone(), rack: Some(long), agent };
-        let hello: RankHello = serde_json::from_value(serde_json::json!(hello)).unwrap();
+        let hello = hello.within_caps();
         let name = "é".repeat(NAME_MAX / 2);
         assert_eq!((&hello.program, &hello.host, hello.rack.as_ref()), (&name, &name, Some(&name)));
         assert!(hello.host.capacity() <= 2 * NAME_MAX);

@@ -190,7 +190,7 @@ impl Member<'_> {
     /// Takes part as soon as rank 0 lets it.
     fn joined(&self, sender: &SharedSender, receiver: &mut Receiver, hello: RankHello) -> Result<MemberEnd, Failure> {
         let lost = |error: LineError| Failure::failed(format!("rank {}: rank 0: {error}", hello.rank));
-        let welcome = receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE));
+        let welcome = receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map(ToRank::within_caps);
         if self.is_interrupted() {
             return Ok(MemberEnd::NOT_JOINED);
         }
@@ -236,7 +236,7 @@ impl Member<'_> {
         loop {
             // The coordinator of this process may be silent while the process is stopped.
             let until = (self.flags.place.rank != 0).then(|| Instant::now() + SILENCE);
-            let message = match receiver.receive(TO_RANK_MAX, until) {
+            let message = match receiver.receive(TO_RANK_MAX, until).map(ToRank::within_caps) {
                 Ok(message) => message,
                 Err(_) if self.is_interrupted() => return Ok(false),
                 Err(error) => {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
@@ -187,6 +187,7 @@ fn meet(
     let (near, until) = (caller.near().ok()?.ip(), caller.until);
     let (mut sender, mut receiver) = caller.line().ok()?;
     let ToRankZero::Hello(hello) = receiver.receive(TO_RANK_0_MAX, Some(until)).ok()? else { return None };
+    let hello = Box::new(hello.within_caps());
     let rank = hello.rank;
     let (answer, answered) = mpsc::channel();
     events.send(RankEvent::Hello(hello.clone(), answer)).ok()?;
@@ -226,8 +227,7 @@ struct Board<'a> {
     samples: Vec<Vec<RateSample>>,
     /// Racks by rank.
     racks: BTreeMap<Rank, String>,
-    /// Whether suspects are still to be repeated after the pattern.
-    wants_follow_up: bool,
+    follow_up: FollowUpState,
     /// When ranks must have left, once everything is over.
     finishing: Option<Instant>,
     shown: Instant,
@@ -252,7 +252,7 @@ impl<'a> Board<'a> {
             joining: BTreeSet::new(),
             samples: vec![Vec::new(); settings.options.len()],
             racks: BTreeMap::new(),
-            wants_follow_up: settings.follow_up,
+            follow_up: if settings.follow_up { FollowUpState::Wanted } else { FollowUpState::Done },
             finishing: None,
             shown: Instant::now(),
         }
@@ -417,20 +417,23 @@ impl<'a> Board<'a> {
 
     /// Repeats suspects once, after the pattern. `false` if there are none, or they have been repeated.
     fn is_followed_up(&mut self, is_stopped: bool) -> bool {
-        if is_stopped || !std::mem::take(&mut self.wants_follow_up) {
+        if is_stopped {
             return false;
         }
-        let settings = &self.zero.settings;
-        let (racks, _) = rack_numbers(settings.ranks, |rank| self.racks.get(&rank).map(String::as_str));
-        let mut rounds: Vec<FollowUpRound> = Vec::new();
-        // A million rates take seconds, in which messages of ranks wait.
-        for of_option in &self.samples {
-            // A round that an option before has asked for is made once; those of one option are repetitions.
-            let earlier = rounds.clone();
-            let own = follow_up(&MeshResult::of(of_option, &racks, settings.margin), settings.seed);
-            rounds.extend(own.into_iter().filter(|round| !earlier.contains(round)));
+        match std::mem::replace(&mut self.follow_up, FollowUpState::Done) {
+            FollowUpState::Done => false,
+            FollowUpState::Wanted => {
+                let empty = vec![Vec::new(); self.samples.len()];
+                let samples = std::mem::replace(&mut self.samples, empty);
+                self.follow_up = FollowUpState::find(samples, &self.racks, &self.zero.settings);
+                true
+            }
+            FollowUpState::Finding(thread) if !thread.is_finished() => {
+                self.follow_up = FollowUpState::Finding(thread);
+                true
+            }
+            FollowUpState::Finding(thread) => self.add_rounds(&thread.join().unwrap_or_default()),
         }
-        self.add_rounds(&rounds)
     }
 
     /// Adds rounds: whether there is something to measure.
@@ -480,5 +483,41 @@ impl<'a> Board<'a> {
         let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
         let present = counted(self.peers.len(), "rank");
         self.note(&format!("{over} of {all} tests over, {present} present{lost}"));
+    }
+}
+
+// Finds the pairs and hosts that are repeated after the pattern.
+
+/// The repetition of suspects.
+pub enum FollowUpState {
+    /// After the pattern.
+    Wanted,
+    /// Suspects are being found.
+    Finding(JoinHandle<Vec<FollowUpRound>>),
+    /// It is over, or not wanted.
+    Done,
+}
+
+impl FollowUpState {
+    /// Finds suspects in a thread of its own: a million rates take seconds, in which ranks need signs of life. `samples` has the
+    /// rates of each option.
+    pub fn find(
+        samples: Vec<Vec<RateSample>>,
+        racks: &BTreeMap<Rank, String>,
+        settings: &MeshSettings,
+    ) -> FollowUpState {
+        let (racks, _) = rack_numbers(settings.ranks, |rank| racks.get(&rank).map(String::as_str));
+        let (margin, seed) = (settings.margin, settings.seed);
+        let find = move || {
+            let mut rounds: Vec<FollowUpRound> = Vec::new();
+            for of_option in &samples {
+                // A round that an option before has asked for is made once; those of one option are repetitions.
+                let earlier = rounds.clone();
+                let own = follow_up(&MeshResult::of(of_option, &racks, margin), seed);
+                rounds.extend(own.into_iter().filter(|round| !earlier.contains(round)));
+            }
+            rounds
+        };
+        spawn("mesh-suspects", find).map_or(FollowUpState::Done, FollowUpState::Finding)
     }
 }
