@@ -106,7 +106,8 @@ impl ProgramCounts {
         match self.open.entry((pid, fd)) {
             Entry::Occupied(flow) => Some(flow.into_mut()),
             Entry::Vacant(place) => {
-                let end = InspectedFd::look(pid, fd)?;
+                let program = self.programs.get(&pid)?;
+                let end = InspectedFd::look(pid, fd, &program.name, &program.command)?;
                 Some(place.insert(FdCounts::new(pid, end)))
             }
         }

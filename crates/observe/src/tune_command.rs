@@ -10,6 +10,9 @@ use crate::observations::{EndView, Observed};
 /// The largest value of a size (`read_size` and similar factors).
 pub(super) const SIZE_MAX: u64 = 16 << 20;
 
+/// Bytes that dd(1) copies if nothing bounds it: enough for a good part of a second on the slowest memory.
+const DD_BYTES: u64 = 1 << 30;
+
 /// A command, and the additions that the user has to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suggested {
@@ -25,13 +28,18 @@ impl Suggested {
     /// The trial of sizes in the program itself: of an end, with the size that it uses there.
     pub(super) fn of(observed: &Observed, used: Option<(&EndView, u64)>) -> Suggested {
         let own = used.map(|(_, own)| own.clamp(1, SIZE_MAX));
-        let (command, is_found) = with_value(&observed.command, own);
+        let is_dd = observed.command.first().is_some_and(|word| word.rsplit('/').next() == Some("dd"));
+        let (command, is_found) = match own {
+            Some(own) if is_dd => (dd_words(&observed.command, own), true),
+            _ => with_value(&observed.command, own),
+        };
         let default = own.map_or_else(String::new, |own| format!(" --now {}", Bytes(own).compact()));
         let flags = format!(" --values 4K..1M{default}");
         let leads = used.map(|(end, _)| &end.leads);
+        let ends = observed.ended || (is_dd && own.is_some());
         let lacks = match port(leads) {
             Some(_) => Some("replace CLIENT by the command of a client that makes requests and ends"),
-            None => (!observed.ended).then_some(
+            None => (!ends).then_some(
                 "add an argument that makes it end by itself (a count, a size, a time): it did not end while observed",
             ),
         };
@@ -76,12 +84,8 @@ fn tune(flags: &str, command: &[String], leads: Option<&Leads>) -> String {
 
 /// The words with `{value}` in place of the size, or behind them, and whether the size is among them.
 fn with_value(command: &[String], own: Option<u64>) -> (Vec<String>, bool) {
-    let place = |(at, word): (usize, &String)| match (at, own, word.strip_prefix("count=").map(str::parse::<u64>)) {
-        // dd(1) counts in blocks: of another size it would copy another amount.
-        (1.., Some(own), Some(Ok(blocks))) => {
-            (format!("count={{{}/value}}", Bytes(blocks.saturating_mul(own)).compact()), false)
-        }
-        (1.., Some(own), _) => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
+    let place = |(at, word): (usize, &String)| match (at, own) {
+        (1.., Some(own)) => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
         _ => (word.clone(), false),
     };
     let (mut words, changed): (Vec<String>, Vec<bool>) = command.iter().enumerate().map(place).unzip();
@@ -91,6 +95,26 @@ fn with_value(command: &[String], own: Option<u64>) -> (Vec<String>, bool) {
         words.push("{value}".into());
     }
     (words, is_found)
+}
+
+/// dd(1) counts in blocks: of another size it would copy another amount, and without a count never end. With
+/// `iflag=count_bytes` it counts bytes, whatever the block.
+fn dd_words(command: &[String], own: u64) -> Vec<String> {
+    let value = |name: &str| command.iter().skip(1).rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let flags: Vec<&str> = value("iflag").into_iter().flat_map(|flags| flags.split(',')).collect();
+    let in_bytes = flags.contains(&"count_bytes");
+    let bytes = match value("count").map(str::parse::<Bytes>) {
+        None => DD_BYTES,
+        Some(Ok(count)) if in_bytes => count.0,
+        Some(Ok(count)) => count.0.saturating_mul(own),
+        // In a notation of dd (`1xM`): left to the user.
+        Some(Err(_)) => return with_value(command, Some(own)).0,
+    };
+    let is_ours = |word: &&String| !["count=", "iflag=", "bs=", "ibs="].iter().any(|name| word.starts_with(name));
+    let mut words: Vec<String> = command.iter().filter(is_ours).cloned().collect();
+    let flags: Vec<&str> = flags.into_iter().filter(|flag| *flag != "count_bytes").chain(["count_bytes"]).collect();
+    words.extend(["bs={value}".into(), format!("count={bytes}"), format!("iflag={}", flags.join(","))]);
+    words
 }
 
 /// The word with `{value}` in place of the size, as a number or with a suffix.
@@ -126,8 +150,20 @@ mod tests {
 
     #[test]
     fn dd_copies_the_same_for_every_block() {
-        let command: Vec<String> = "dd if=a bs=64K count=48".split(' ').map(str::to_owned).collect();
-        assert_eq!(words(&with_value(&command, Some(65_536)).0), "dd if=a bs={value} count={3M/value}");
+        let dd = |line: &str| {
+            let command: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            words(&dd_words(&command, 65_536))
+        };
+        let bounded = "dd if=/dev/zero of=/dev/null bs={value} count=1073741824 iflag=count_bytes";
+        assert_eq!(dd("dd if=/dev/zero of=/dev/null bs=64K"), bounded);
+        assert_eq!(dd("dd if=/dev/zero of=/dev/null"), bounded, "the default size is not in the command");
+        assert_eq!(dd("dd if=a bs=64K count=3"), "dd if=a bs={value} count=196608 iflag=count_bytes");
+        assert_eq!(
+            dd("dd if=a bs=64K count=3K iflag=direct"),
+            "dd if=a bs={value} count=201326592 iflag=direct,count_bytes"
+        );
+        assert_eq!(dd("dd bs=64K count=1M iflag=count_bytes"), "dd bs={value} count=1048576 iflag=count_bytes");
+        assert_eq!(dd("dd bs=64K count=2x3"), "dd bs={value} count=2x3");
     }
 
     #[test]

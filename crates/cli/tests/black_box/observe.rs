@@ -85,7 +85,7 @@ fn calls_are_counted_and_the_plan_runs() {
     assert_eq!(end(&document, "/dev/null")["writes"]["calls"], 40);
     assert_eq!((&document["observed"]["program"], &document["asked"]["kind"]), (&"dd".into(), &"file-reader".into()));
     let check = "bytegauge tune --values 4K..1M --now 12345 -- dd if=/dev/zero of=/dev/null bs={value} \
-                 count={493800/value}";
+                 count=493800 iflag=count_bytes";
     assert_eq!(document["asked"]["tune"], check);
     assert_eq!(document["plan_file"], "observed-dd.toml");
     bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
