@@ -24,7 +24,7 @@ pub(super) enum Class {
     Unproven,
     /// A caller with the key that got no session.
     Refused,
-    /// Sessions: begun, taken up again, ended.
+    /// Sessions: begun, ended.
     Session,
 }
 

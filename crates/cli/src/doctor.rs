@@ -103,7 +103,6 @@ struct Facts {
     files: Limit,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
-    /// CPU time of reads, by the address of the buffer.
     /// CPU time of reads to page + 8 and to page + 16, as a multiple of that of reads to a page.
     copies: Option<[f64; 2]>,
     /// Whether a filter refuses io_uring although the sysctl allows it.

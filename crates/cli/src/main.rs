@@ -36,6 +36,7 @@ use clap::error::ErrorKind;
 use exit_code::Failure;
 
 fn main() -> ExitCode {
+    plain_on_dumb_terminals();
     interrupt::survive_file_limits();
     let words: Vec<OsString> = std::env::args_os().collect();
     let (code, matches) = match command_line::lazy_command().try_get_matches_from(&words) {
@@ -75,6 +76,14 @@ fn failed(failure: &Failure, matches: Option<&ArgMatches>) -> u8 {
     let message = path.map_or(message.clone(), |path| stored::naming(&message, &path));
     terminal::note(&format!("bytegauge: {message}"));
     failure.code()
+}
+
+/// A dumb terminal gets no colour. `anstream` alone would send it some where `CI` is set, since the logs of
+/// most CI services show colour.
+fn plain_on_dumb_terminals() {
+    if terminal::is_dumb() && std::env::var_os("CLICOLOR_FORCE").is_none() {
+        anstream::ColorChoice::Never.write_global();
+    }
 }
 
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {

@@ -67,7 +67,7 @@ fn found(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun,
 }
 
 /// Flags that are not read without the command, so that they could only be ignored.
-const UNREAD: &str = "finalists also metric prepare ready stop option sysctl on crossed start now recommendation pid port peer max-harm \
+const UNREAD: &str = "finalists metric prepare ready stop option sysctl on crossed start now recommendation pid port peer max-harm \
                       a-option b-option a-sysctl b-sysctl";
 
 /// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits

@@ -104,7 +104,9 @@ pub fn held(plan: &Plan) -> Result<Option<ServiceLock>, Failure> {
     let Some(service) = changes.and_then(|changes| changes.service.as_ref()) else { return Ok(None) };
     let taken = |error: io::Error| {
         Failure::usage(format!(
-            "{service} is locked ({error}): two sessions would disturb each other; wait for the end of the other one, or end it"
+            "{service} is locked ({error}): two sessions would disturb each other; wait for the end of the other one, \
+             or end it (ss -xlp | grep bytegauge-tune-{})",
+            service.pid
         ))
     };
     let held = ServiceLock::of_session(service.pid).map_err(taken)?;

@@ -68,7 +68,7 @@ pub enum StoreError {
     Owned(SessionId),
     /// No space left.
     #[error(
-        "no space left to write {0}: free some (`df` shows free bytes, `df -i` free inodes), or choose another file with --store; \
+        "no space left to write {0}: free some (`df` shows free bytes, `df -i` free inodes), raise the limit of file sizes (`ulimit -f`), or choose another file with --store; \
          everything recorded before is kept, and --resume goes on from there"
     )]
     DiskFull(PathBuf),

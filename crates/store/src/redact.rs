@@ -112,7 +112,7 @@ mod tests {
             remove_text(&mut value);
             assert_eq!(value, expected, "{text}");
         };
-        for text in ["tcp:7311", "wall", "bytes:256M", "counter:instructions:u"] {
+        for text in ["tcp:7311", "wall", "bytes:256M", "counter:TcpExt.TCPBacklogDrop"] {
             check(text, text);
         }
         check("regex:my secret", "regex:(redacted)");

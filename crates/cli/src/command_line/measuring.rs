@@ -144,8 +144,8 @@ pub fn with_program(command: Command) -> Command {
         .next_help_heading("Program")
         .arg(valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, counter:NAME, cmd:CMD").details(
             "wall: time of a run (default); cpu: CPU time of a run and its server; bytes:N: a run moves N bytes; regex:RE: a \
-             rate that it prints; time:RE: seconds that it prints; counter:NAME: events, fewer are better \
-             of the kernel (TcpExt.TCPBacklogDrop); cmd:CMD, cmd-time:CMD, cmd-total:CMD: the last number that another command \
+             rate that it prints; time:RE: seconds that it prints; counter:NAME: events of the kernel \
+             (TcpExt.TCPBacklogDrop), fewer are better; cmd:CMD, cmd-time:CMD, cmd-total:CMD: the last number that another command \
              prints, as a rate, as seconds, or as a total that grows; prom:URL#NAME: a counter of Prometheus, read by curl",
         ))
         .arg(

@@ -78,12 +78,12 @@ fn files_that_may_not_grow() {
     // In blocks of 512 bytes, or of 1024: in any case less than the store's tables and some trials.
     let ran = bench
         .shell(&format!("ulimit -f 300 && exec \"$BYTEGAUGE\" {} --quiet", MANY.replace("--blocks 1", "--blocks 500")));
-    ran.exits(5).complains(&["results.db", "everything recorded before is kept"]);
+    ran.exits(5).complains(&["results.db", "ulimit -f", "everything recorded before is kept"]);
     bench.run("report list").exits(0);
     // Not even the tables have room: SQLite takes it for a full disk.
     let bench = Bench::new();
     let ran = bench.shell(&format!("ulimit -f 8 && exec \"$BYTEGAUGE\" {MANY} --quiet"));
-    ran.exits(5).complains(&["results.db"]);
+    ran.exits(5).complains(&["results.db", "ulimit -f", "raise"]);
 }
 
 #[test]

@@ -125,7 +125,9 @@ fn colour_is_for_terminals_that_want_it() {
     };
     assert!(on_terminal("TERM=xterm-256color").contains("\u{1b}["));
     assert!(!on_terminal("TERM=xterm-256color NO_COLOR=1").contains("\u{1b}["));
-    assert!(!on_terminal("TERM=dumb").contains("\u{1b}["));
+    for dumb in ["TERM=dumb", "CI=true TERM=dumb"] {
+        assert!(!on_terminal(dumb).contains("\u{1b}["), "{dumb}");
+    }
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crate::results::{OptionResult, Test};
 use crate::view::numbers::{EnvironmentView, Note};
 use crate::words::number::share;
 use crate::words::paint::{TerminalStyle, wrap};
-
 use crate::words::table::{self, Column};
 
 /// The results with the table of every test, every finding, and the details of the measurement.

@@ -56,7 +56,7 @@ fn test(view: &View, group: &GroupView, (title, name): (String, String)) -> Test
 /// Options without an interval: dropped where others have one, else undecided. Harm counts where another option has none.
 fn settle_dropped(options: &mut [OptionResult], intervals: bool, compares: Cost) {
     // Without a percentile an option made too few calls for one.
-    let drops = intervals && matches!(compares, Cost::Time | Cost::Cpu);
+    let drops = intervals && matches!(compares, Cost::Time | Cost::Cpu | Cost::Latency);
     let any_interval = drops && options.iter().any(|option| option.slower_upper.is_some());
     let measured = |option: &&OptionResult| option.trials > 0;
     let any_harmless = options.iter().filter(measured).any(|option| !is_avoided(&option.harm));

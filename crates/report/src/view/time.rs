@@ -25,8 +25,9 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
 /// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials are.
 fn paused_ns(blocks: &[BlockRecord], trials: &[Trial]) -> u64 {
     let span = |began: u64, lasted: u64| (began, began.saturating_add(lasted));
-    // A failed trial may have waited.
-    let patience = |trial: &Trial| if trial.outcome == Outcome::Measured { PAUSE_NS } else { FAILURE_NS };
+    // A failed trial may have waited, and a program may have been prepared.
+    let is_short = |trial: &Trial| trial.outcome == Outcome::Measured && trial.task().is_none();
+    let patience = |trial: &Trial| if is_short(trial) { PAUSE_NS } else { FAILURE_NS };
     let trials = trials.iter().map(|trial| (span(trial.started_unix_ns, trial.wall_ns), patience(trial)));
     let blocks = blocks.iter().map(|block| (span(block.started_unix_ns, block.surroundings.wall_ns), PAUSE_NS));
     let mut measured: Vec<((u64, u64), u64)> = blocks.chain(trials).collect();

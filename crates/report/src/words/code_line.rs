@@ -23,9 +23,12 @@ fn line_of_option(change: &OptionChange, seen: &SocketsSeen) -> String {
     let row = change.row();
     let call = KernelCall(variant(change, seen), &seen.executable);
     let is_own = |(_, own): &(&String, &OwnOption)| own.option.as_deref() == Some(row.factor);
-    let own = seen.own.iter().find(is_own);
-    // Of SO_RCVBUFFORCE the program sets another option than the one of the row.
-    let own = own.map(|(name, own)| call.with(&own.value).replacen(call.0.0, name, 1));
+    let own = seen.own.iter().find(is_own).map(|(name, own)| {
+        // Of SO_RCVBUFFORCE the program sets another option than the one of the row.
+        let forced = FORCED.into_iter().find(|forced| forced == name);
+        let (own_name, layer, number, form) = call.0;
+        KernelCall((forced.unwrap_or(own_name), layer, number, form), call.1).with(&own.value)
+    });
     match (&change.level, own) {
         (None, own) => format!("remove {}", own.unwrap_or_else(|| call.with("…"))),
         (Some(level), Some(own)) => format!("replace {own} by {}", call.with(&call.value(change, level))),
@@ -42,6 +45,9 @@ fn variant(change: &OptionChange, seen: &SocketsSeen) -> Variant {
     let common = first.filter(|_| variants.all(|other| other == first));
     common.unwrap_or((row.name, row.layer, row.number, row.form))
 }
+
+/// Options of privileged programs that set what another one sets.
+const FORCED: [&str; 2] = ["SO_SNDBUFFORCE", "SO_RCVBUFFORCE"];
 
 /// Methods of the standard libraries that set an option: the beginning of the executable's name, the option, and the method.
 const METHODS: [(&str, &str, &str); 4] = [

@@ -98,7 +98,7 @@ impl Ring {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The kernel was built without it (`ENOSYS`, and no sysctl of its own).
-    #[error("this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11)")]
+    #[error("this kernel has no io_uring (CONFIG_IO_URING is off)")]
     NotBuilt,
     /// The administrator switched it off (Documentation/admin-guide/sysctl/kernel.rst).
     #[error(

@@ -267,7 +267,7 @@ pub trait RemoteHost: Debug + Send + Sync {
     /// The agent's address.
     fn agent(&self) -> SocketAddr;
 
-    /// The address of this host as seen by the other one; loopback while the line is broken.
+    /// The address of this host as seen by the other one; loopback without a session.
     fn near(&self) -> IpAddr;
 
     /// The host's description of itself when the line was established.
@@ -293,7 +293,7 @@ pub trait RemoteHost: Debug + Send + Sync {
     /// Starts an end there: its number, and the channel of its replies.
     ///
     /// # Errors
-    /// If the line broke and cannot be re-established.
+    /// If the line broke and no new session can be begun.
     fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), RemoteError>;
 
     /// Sends a command to an end. `false` if the line is over.

@@ -24,7 +24,7 @@ use crate::transport::sockets::connected;
 use crate::transport::{connect_in_time, uninterrupted};
 
 /// How long a server may take for one step of the protocol.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How long a busy server is asked again: it may still be ending the test before.
 const BUSY: Duration = Duration::from_secs(3);
@@ -41,6 +41,8 @@ pub struct ControlConnection {
     pub(super) cookie: Cookie,
     /// The step, for messages about a server that does not answer.
     doing: &'static str,
+    /// When the server must have answered.
+    pub(super) deadline: Instant,
     /// Whether the server knows the parameters, and the test has not ended.
     is_begun: bool,
 }
@@ -79,9 +81,9 @@ impl ControlConnection {
     /// The error, and whether another connection may succeed in a moment: the server is busy; or it ended the test before, and resets
     /// the connections that waited meanwhile.
     pub fn greeted(socket: Socket, server: SocketAddr, cookie: Cookie) -> Result<ControlConnection, (EndError, bool)> {
-        let doing = "waiting for the server to accept the test";
-        let mut control = ControlConnection { socket, server, cookie, doing, is_begun: false };
-        let asked = control.send(cookie.bytes()).and_then(|()| control.state(doing, state::PARAM_EXCHANGE));
+        let (doing, deadline) = ("waiting for the server to accept the test", Instant::now() + PATIENCE);
+        let control = ControlConnection { socket, server, cookie, doing, deadline, is_begun: false };
+        let asked = control.send(cookie.bytes()).and_then(|()| control.state(state::PARAM_EXCHANGE));
         match asked.map_err(|broken| (broken, true))? {
             Err(error) => Err((control.fault(&error), error == ProtocolError::Busy)),
             Ok(()) => Ok(control),
@@ -93,9 +95,10 @@ impl ControlConnection {
     /// # Errors
     /// If the server refuses the parameters, fails, or sends anything outside of the protocol.
     pub fn await_streams(&mut self, parameters: &Value) -> Result<(), EndError> {
+        self.begin("waiting for the server to accept the parameters");
         self.send_text(parameters)?;
         self.is_begun = true;
-        self.expect("waiting for the server to accept the parameters", state::CREATE_STREAMS)
+        self.expect(state::CREATE_STREAMS)
     }
 
     /// Waits until all data connections are accepted: data flows.
@@ -103,15 +106,16 @@ impl ControlConnection {
     /// # Errors
     /// As [`await_streams`](ControlConnection::await_streams).
     pub fn await_data(&mut self) -> Result<(), EndError> {
-        self.expect("waiting for the server to start", state::TEST_RUNNING)
+        self.begin("waiting for the server to start");
+        self.expect(state::TEST_RUNNING)
     }
 
-    /// Ends the test. The server answers after its last write, to be read meanwhile.
+    /// Ends the test, which all of the exchange has one time limit for. The server answers after its last write, to be read meanwhile.
     ///
     /// # Errors
     /// If the connection is broken.
     pub fn end(&mut self) -> Result<(), EndError> {
-        self.doing = "waiting for the server to stop";
+        self.begin("waiting for the server to stop");
         self.send(&[state::TEST_END])
     }
 
@@ -120,59 +124,65 @@ impl ControlConnection {
     /// # Errors
     /// As [`await_streams`](ControlConnection::await_streams).
     pub fn exchange(&mut self, ours: &TestResults) -> Result<TestResults, EndError> {
-        self.expect("waiting for the server to stop", state::EXCHANGE_RESULTS)?;
+        self.expect(state::EXCHANGE_RESULTS)?;
         self.doing = "exchanging results";
         self.send_text(ours)?;
-        let deadline = Instant::now() + PATIENCE;
-        let length = u32::from_be_bytes(self.read(deadline)?) as usize;
+        let length = u32::from_be_bytes(self.read()?) as usize;
         if length > RESULTS_MAX {
             return Err(self.fault(&ProtocolError::TooLong { length, limit: RESULTS_MAX }));
         }
         let mut text = vec![0; length];
-        self.fill(&mut text, deadline)?;
+        self.fill(&mut text)?;
         let theirs = results(&text).map_err(|error| self.fault(&error))?;
-        self.expect("closing", state::DISPLAY_RESULTS)?;
+        self.doing = "closing";
+        self.expect(state::DISPLAY_RESULTS)?;
         self.is_begun = false;
         self.send(&[state::IPERF_DONE])?;
         Ok(theirs)
     }
 
-    fn expect(&mut self, doing: &'static str, wanted: u8) -> Result<(), EndError> {
-        self.state(doing, wanted)?.map_err(|error| self.fault(&error))
+    /// Begins a step that has a time limit of its own.
+    fn begin(&mut self, doing: &'static str) {
+        (self.doing, self.deadline) = (doing, Instant::now() + PATIENCE);
+    }
+
+    fn expect(&self, wanted: u8) -> Result<(), EndError> {
+        self.state(wanted)?.map_err(|error| self.fault(&error))
     }
 
     /// Waits for a state of the server.
-    fn state(&mut self, doing: &'static str, wanted: u8) -> Result<Result<(), ProtocolError>, EndError> {
-        self.doing = doing;
-        let deadline = Instant::now() + PATIENCE;
+    fn state(&self, wanted: u8) -> Result<Result<(), ProtocolError>, EndError> {
         loop {
-            let [byte] = self.read(deadline)?;
+            let [byte] = self.read()?;
             return Ok(match byte {
                 state::TEST_START if wanted == state::TEST_RUNNING => continue,
                 byte if byte == wanted => Ok(()),
                 state::ACCESS_DENIED => Err(ProtocolError::Busy),
                 state::SERVER_TERMINATE => Err(ProtocolError::ServerStopped),
                 state::SERVER_ERROR => {
-                    let [a, b, c, d, e, f, g, h] = self.read(deadline)?;
+                    let [a, b, c, d, e, f, g, h] = self.read()?;
                     let (code, errno) = (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]));
                     Err(ProtocolError::ServerError { code, errno })
                 }
-                _ => Err(ProtocolError::UnexpectedState(byte.cast_signed(), doing)),
+                _ => Err(ProtocolError::UnexpectedState(byte.cast_signed(), self.doing)),
             });
         }
     }
 
-    fn read<const N: usize>(&self, deadline: Instant) -> Result<[u8; N], EndError> {
+    fn read<const N: usize>(&self) -> Result<[u8; N], EndError> {
         let mut bytes = [0; N];
-        self.fill(&mut bytes, deadline)?;
+        self.fill(&mut bytes)?;
         Ok(bytes)
     }
 
     /// Reads until a buffer is full, or the time is over.
-    fn fill(&self, buffer: &mut [u8], deadline: Instant) -> Result<(), EndError> {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), EndError> {
         let mut filled = 0;
         while filled < buffer.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.late());
+            }
             let received = match socket::wait(self.as_fd(), Until::Readable, left.as_nanos() as u64) {
                 Ok(None) => Err(io::ErrorKind::WouldBlock.into()),
                 ready => ready.and_then(|_| socket::receive(self.as_fd(), &mut buffer[filled..])),
@@ -188,7 +198,6 @@ impl ControlConnection {
                 Err(error) if !socket::is_transient(&error, During::Transfer) => {
                     return Err(EndError::io(format!("reading from the iperf3 server at {}", self.server))(error));
                 }
-                Err(_) if left.is_zero() => return Err(self.late()),
                 Err(_) => {}
             }
         }
@@ -354,9 +363,16 @@ mod tests {
     fn silent_server_is_late() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (server, cookie) = (([127, 0, 0, 1], 9).into(), Cookie::of_random([7; 36]));
-        let control =
-            ControlConnection { socket: OwnedFd::from(ours).into(), server, cookie, doing: "closing", is_begun: false };
-        let error = control.read::<1>(Instant::now() + Duration::from_millis(5)).unwrap_err();
+        let deadline = Instant::now() + Duration::from_millis(5);
+        let control = ControlConnection {
+            socket: OwnedFd::from(ours).into(),
+            server,
+            cookie,
+            doing: "closing",
+            deadline,
+            is_begun: false,
+        };
+        let error = control.read::<1>().unwrap_err();
         assert!(
             matches!(&error, EndError::Missing(why) if why.contains("does not answer for 4 s (closing)")),
             "{error}"

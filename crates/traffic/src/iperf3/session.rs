@@ -14,7 +14,7 @@ use bytegauge_sys::socket::{self, During, Until};
 use serde_json::{Value, json};
 
 use super::STREAMS_MAX;
-use super::client::{self, ControlConnection, PATIENCE};
+use super::client::{self, ControlConnection};
 use super::message::{NOT_COUNTED, StreamResult, TestResults, stream_id};
 use crate::EndError;
 use crate::setup::Setup;
@@ -76,7 +76,7 @@ impl Iperf3Session {
     pub(crate) fn finish(mut self, report: &mut EndReport) -> Result<(), EndError> {
         let seconds = self.began.elapsed().as_secs_f64();
         self.control.end()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = self.control.deadline;
         while !self.read_data(report, true, deadline)? {
             if Instant::now() >= deadline {
                 return Err(self.control.late());
@@ -235,9 +235,12 @@ mod tests {
 
     #[test]
     fn parameters_have_the_form_that_was_observed() {
-        let levels = [("transport", "tcp".into()), ("read_size", 64.into()), ("write_size", 64.into())];
-        let spec: bytegauge_model::Spec = levels.into_iter().collect();
-        let (ours, seen) = (parameters(&Setup::of(&spec).unwrap()), serde_json::from_str::<Value>(SEEN).unwrap());
+        let of = |transport: &str, more: &[(&'static str, bytegauge_model::Level)]| {
+            let levels = [("transport", transport.into()), ("read_size", 64.into()), ("write_size", 64.into())];
+            let spec: bytegauge_model::Spec = levels.into_iter().chain(more.iter().cloned()).collect();
+            parameters(&Setup::of(&spec).unwrap())
+        };
+        let (ours, seen) = (of("tcp", &[]), serde_json::from_str::<Value>(SEEN).unwrap());
         let kinds = |of: &Value| -> BTreeMap<String, [bool; 3]> {
             let fields = of.as_object().unwrap().iter();
             fields
@@ -246,6 +249,11 @@ mod tests {
         };
         assert_eq!(kinds(&ours), kinds(&seen));
         assert_eq!((&ours["parallel"], &ours["len"]), (&1.into(), &BLOCK.into()));
+        let datagrams = of("udp", &[]);
+        assert_eq!((&datagrams["udp"], &datagrams["udp_counters_64bit"]), (&true.into(), &1.into()), "{datagrams}");
+        assert_eq!((datagrams.get("tcp"), ours.get("udp"), ours.get("reverse")), (None, None, None));
+        let connect = ("connect", bytegauge_model::Level::from("iperf3://127.0.0.1"));
+        assert_eq!(of("tcp", &[connect, ("role", "reader".into())])["reverse"], true);
     }
 
     #[test]
