@@ -13,7 +13,7 @@ fn every_ready_plan_is_planned() {
     let bench = Bench::new();
     for (name, fewest) in [
         ("buffer-size", 25),
-        ("buffer-alignment", 8),
+        ("buffer-alignment", 12),
         ("buffer-grid", 1000),
         ("read-sweep", 100),
         ("pipe-sizes", 10),

@@ -49,8 +49,10 @@ fn caution(results: &Results, all: &[&Finding]) -> String {
         test.map_or_else(|| place(results, finding), |test| test.name.clone())
     });
     let places = phrase::unique(places.filter(|place| !place.is_empty()));
-    let more = places.len().saturating_sub(PLACES_MAX);
-    let mut named = places.into_iter().take(PLACES_MAX).collect::<Vec<_>>().join(", ");
+    // The last one takes no more room than its count.
+    let shown = if places.len() == PLACES_MAX + 1 { places.len() } else { PLACES_MAX };
+    let more = places.len().saturating_sub(shown);
+    let mut named = places.into_iter().take(shown).collect::<Vec<_>>().join(", ");
     if more > 0 {
         named += &format!(", {more} more");
     }
