@@ -98,7 +98,9 @@ pub fn set(results: &Results, test: &Test) -> String {
                 [] if test.with(OptionStatus::Dropped).next().is_some() => "–".into(),
                 [] => "keep yours".into(),
                 [one] => format!("not {}", one.label),
-                [one, two] => format!("not {} or {}", one.label, two.label),
+                [one, two] if text_width(&one.label) + text_width(&two.label) <= NAMES_WIDTH_MAX / 2 => {
+                    format!("not {} or {}", one.label, two.label)
+                }
                 [first, others @ ..] => format!("not {}, {} more", first.label, others.len()),
             }
         }
