@@ -92,7 +92,7 @@ pub fn fit_max() -> Arg {
 }
 
 pub fn objective() -> Arg {
-    valued("objective", "WHAT", "Compare options by time, cpu, latency, p99, gap-p99 or urgent [default: time]")
+    valued("objective", "WHAT", "Compare by time, cpu, latency, p99, gap-p99 or urgent [default: time]")
         .value_parser(["time", "cpu", "latency", "p99", "gap-p99", "urgent"])
         .details(
             "cpu: CPU time of the end that your program is, the default at a fixed load (--rate); latency: mean \
