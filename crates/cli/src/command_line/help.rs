@@ -151,8 +151,7 @@ pub fn man() -> Result<u8, Failure> {
 
 // Options and commands that do not exist: suggests the intended one.
 //
-// Unknown names lead to the nearest existing one, if it differs by
-// a typing error. Never accepts an unknown name.
+// Unknown names lead to the nearest existing one, if it differs by a typing error. Never accepts an unknown name.
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
 pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {

@@ -64,6 +64,11 @@ impl Spec {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0) || self.burst().is_some()
     }
 
+    /// Calls that wait for their replies at the same time.
+    pub fn calls_at_once(&self) -> u64 {
+        self.flows().unwrap_or(1).saturating_mul(self.depth().unwrap_or(1))
+    }
+
     /// What options are compared by: what the user `asked` for, if there is such a cost. Else by CPU time where a load is offered,
     /// which all of them reach, by the gaps of replies in parts, whose pauses set the time of a call, and by the delay of urgent messages.
     /// An emulated link takes CPU time of its own: calls over it are compared by their mean time.

@@ -56,9 +56,8 @@ fn in_program(view: &Results) -> Option<NextStep> {
 fn below_full_load(view: &Results) -> Option<NextStep> {
     let is_queued = |cell: &CellView| {
         let spec = &cell.factors;
-        let calls_at_once = spec.flows().unwrap_or(1) * spec.depth().unwrap_or(1);
         let is_closed = cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
-        cell.kind == CellKind::Candidate && is_closed && !spec.offers_load() && calls_at_once > 1
+        cell.kind == CellKind::Candidate && is_closed && !spec.offers_load() && spec.calls_at_once() > 1
     };
     let [test] = view.tests else { return None };
     view.cells.iter().find(|cell| is_queued(cell))?;

@@ -144,6 +144,9 @@ fn longer_objective(view: &Results) -> Option<String> {
     Some(format!("{}={}", knee.objective.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
 }
 
+/// Where no longer session is likely to decide.
+const FUTILE: &str = "an hour would not decide it either";
+
 fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
     if !view.candidates().any(|cell| cell.outcome == CellOutcome::Measured) {
         return vec![after_failures(view)];
@@ -178,17 +181,16 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         steps.push(again(view, None, &when_quiet(view, text)));
     }
     if steps.is_empty() {
-        let then = match view.tune {
-            Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
-            None => "take any of the undecided options, or compare fewer at once".into(),
-        };
         let lacks_trials = |group: &&GroupView| {
             view.test(&group.id)
                 .is_some_and(|test| matches!(test.claim, Claim::Invalid { reason: InvalidReason::FewBlocks }))
         };
-        steps.push(words(&match open.iter().any(lacks_trials) {
-            true => "give it more time (--time), or compare fewer options at once".into(),
-            false => format!("an hour would not decide it either: {then}"),
+        steps.push(words(&match view.tune {
+            _ if open.iter().any(lacks_trials) => {
+                "give it more time (--time), or compare fewer options at once".to_owned()
+            }
+            Some(_) => format!("{FUTILE}: {}, or compare fewer values", more_work(shortest_run_ns(view))),
+            None => format!("{FUTILE}: take any of the undecided options, or compare fewer at once"),
         }));
     }
     steps.extend(why_ended(view));

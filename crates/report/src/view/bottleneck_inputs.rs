@@ -70,10 +70,14 @@ fn ends(known: &Known) -> [Option<Watched>; 2] {
     [watched(source_sums(trials), Trial::source_side, near), watched(sink_sums(trials), Trial::sink_side, far)]
 }
 
-/// Threads of both ends, and of streams that load the same path.
+/// Threads of both ends.
+fn threads_of_ends(levels: &Spec) -> u64 {
+    threads(levels).into_iter().fold(0, u64::saturating_add)
+}
+
+/// The same with those of streams that load the path.
 fn own_threads(levels: &Spec) -> u64 {
-    let [near, far] = threads(levels);
-    near.saturating_add(far).saturating_add(levels.load_flows().unwrap_or(0))
+    threads_of_ends(levels).saturating_add(levels.load_flows().unwrap_or(0))
 }
 
 /// Gathers the signs of one cell of a stream or of calls.
@@ -143,8 +147,7 @@ fn usable_cpus(known: &Known) -> u64 {
 fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
     let (cpus, levels) = (usable_cpus(known), &known.settled.cell.factors);
     let pinned = levels.placement().is_some_and(|place| place != Placement::Unpinned);
-    let is_mixed = levels.placement() == Some(Placement::SameCpu)
-        || threads(levels).into_iter().fold(0, u64::saturating_add) > cpus;
+    let is_mixed = levels.placement() == Some(Placement::SameCpu) || threads_of_ends(levels) > cpus;
     let halves = pinned && !(levels.workload() == Workload::Stream && is_mixed);
     move |threads| threads.min(if halves { (cpus / 2).max(1) } else { cpus }).max(1) as f64
 }
@@ -153,7 +156,7 @@ fn own_cpus(known: &Known) -> impl Fn(u64) -> f64 {
 fn shared_cpus(known: &Known, ends: &[Option<Watched>; 2]) -> Option<SharedCpus> {
     let levels = &known.settled.cell.factors;
     let used: f64 = ends.iter().map(|end| end.as_ref()?.sums.cpus()).sum::<Option<f64>>()?;
-    let (cpus, threads): (u64, u64) = (usable_cpus(known), threads(levels).into_iter().fold(0, u64::saturating_add));
+    let (cpus, threads): (u64, u64) = (usable_cpus(known), threads_of_ends(levels));
     let shared = match levels.placement() {
         // A stream's flows have a CPU each, as long as there are CPUs.
         Some(Placement::SameCpu) if levels.workload() == Workload::Stream => (threads / 2).min(cpus),

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::cell::footprint;
-use bytegauge_model::spec::derived::flows;
 use bytegauge_model::{CellId, CellKind, Cost, Counted, GroupId, Role, Spec, Trial, Workload};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::quantile::median;
@@ -140,8 +139,9 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     };
     let of_cpu = is_timed.then(|| by(&Trial::cpu_ns_per_run));
     // With several calls at once and no offered load, it is mostly waiting for other calls.
-    let is_alone = flows(factors) == 1 && factors.depth().unwrap_or(1) == 1 && factors.workload() == Workload::Call;
-    let has_tail = (factors.offers_load() || is_alone) && cost != Cost::P99 && cells.len() > 1;
+    let is_call = factors.workload() == Workload::Call;
+    let is_alone = || is_call && cells.iter().all(|&at| settled[at].cell.factors.calls_at_once() == 1);
+    let has_tail = (factors.offers_load() || is_alone()) && cost != Cost::P99 && cells.len() > 1;
     let p99 = has_tail.then(|| by(&|trial| cost_ns(trial, Cost::P99, factors)).1);
     let varied = varied_choices(&candidates, settled);
     GroupAnalysis {
