@@ -115,8 +115,8 @@ fn named_transports_can_be_compared_next() {
 #[test]
 fn named_client_engines_can_be_compared_next() {
     let bench = Bench::new();
-    let short = "--flows 2 --server-engine epoll --client-engine epoll,blocking --profile echo --trial-time 50ms --blocks 2 \
-                 --long-trials off --time 5s --quiet";
+    let short = "--flows 2 --server-engine epoll --client-engine epoll,blocking --profile echo --trial-time 400ms --blocks 2 \
+                 --long-trials off --time 10s --quiet";
     let ran = bench.run(&format!("call {short}")).exits(0);
     ran.prints(&["--compare client-engine"]);
     let ran = bench.run(&format!("call --compare client-engine {short}")).exits(0);
